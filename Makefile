@@ -99,6 +99,18 @@ krew: ## Build the archives of `kubectl muster` and their krew manifest for a re
 	@GOOS= GOARCH= go -C hack/krew build -o "$(CURDIR)/bin/krew/build" .
 	@bin/krew/build --version "$(KREW_VERSION)" --url "$(KREW_URL)" --programs bin/krew/programs --out bin/krew
 
+# RELEASE_IMAGE, RELEASE_URL and RELEASE_PROCESSORS are the image's name, where the files will be found, and for which processors there is an image.
+RELEASE_IMAGE ?= muster
+RELEASE_URL ?= https://github.com/muster-sched/muster/releases/download/{version}
+RELEASE_PROCESSORS ?= amd64 arm64
+.PHONY: release
+release: ## Build all that a release publishes, with checksums and notes, into bin/release (VERSION=v1.2.0; RELEASE_IMAGE, RELEASE_URL).
+	@hack/release.sh "$(VERSION)" "$(RELEASE_IMAGE)" "$(RELEASE_URL)" "$(RELEASE_PROCESSORS)"
+
+.PHONY: recording
+recording: binaries ## Run the demo and draw its recording anew: docs/demo.svg.
+	@bin/muster demo | go run ./hack/recording -out docs/demo.svg
+
 ##@ Measure
 
 .PHONY: bench
@@ -119,6 +131,17 @@ bench-controller: build ## Promptness, requests, memory, idle CPU and restart of
 bench-reclaim: build ## How soon room is made by evictions and for how many pods, beside its goals (ARGS="--parts plan,gpus --nodes 100" for less).
 	@mkdir -p test-results
 	@go run ./test/benchmark/reclaim --json test-results/bench-reclaim.json $(ARGS)
+
+.PHONY: bench-topology
+bench-topology: ## Decisions on gangs with a network topology, and how whole they leave a real network, beside the goals. Some minutes.
+	@echo "goals: BenchmarkDomains yes and no <= 100 ms, BenchmarkChoose with ten classes <= 300 ms, ten times the domains <= 1.3 times"
+	@echo "goals at load 0.85: leaves/fewest <= 1.15, gangs of 2 to 8 in one leaf >= 94 %, gangs of 16+ <= 1.25, a whole leaf of 8 free >= 95 %"
+	@go test ./pkg/topology ./pkg/placement -run TestLeavesStayWhole -bench 'Build|Choose|Domains' -v -count=1 -vet=off $(ARGS)
+
+.PHONY: bench-traces
+bench-traces: ## Waits and use of a cluster when workloads are replayed through the scheduler in virtual time (ARGS=--quick for less).
+	@mkdir -p test-results
+	@go run ./test/benchmark/traces --json test-results/bench-traces.json $(ARGS)
 
 ##@ Check
 

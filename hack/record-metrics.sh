@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Records the metrics of both programs on a local cluster under a small load. The tests of dashboards and alerts in test/monitoring read
-# them. Run it when a dashboard or an alert asks for a new metric. It takes some three minutes and needs the programs in bin/ (make build).
+# them, and draw the pictures of the dashboards. Run it when a dashboard or an alert asks for a new metric. It takes some three minutes and needs the programs in bin/ (make build).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source hack/env.sh
@@ -42,3 +42,4 @@ done
 kill -INT "$recorder"
 wait "$recorder"
 recorder=
+go -C test/monitoring test . -run Pictures -update

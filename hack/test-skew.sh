@@ -21,7 +21,7 @@ for minor in "${minors[@]}"; do
   hack/controlplane/build-older.sh bin "$minor" || exit 1
   export MUSTER_KUBERNETES_VERSION=$version
   started=$SECONDS result=passed
-  go test -count 1 -p 1 -timeout 30m ${GO_TEST_FLAGS:-} ./test/e2e/skew ./test/e2e/demo ./test/integration/install || result=FAILED
+  go test -count 1 -p 1 -timeout 30m ${GO_TEST_FLAGS:-} ./test/e2e/skew ./test/e2e/demo ./test/e2e/migrate ./test/integration/install || result=FAILED
   go test -count 1 -timeout 30m ${GO_TEST_FLAGS:-} -run "$stories" ./test/e2e || result=FAILED
   go test -count 1 -timeout 30m ${GO_TEST_FLAGS:-} -run "$rules" -skip "$unnamed" ./test/integration/api || result=FAILED
   (cd test/chart && go test -count 1 -timeout 30m ${GO_TEST_FLAGS:-} ./install) || result=FAILED

@@ -4,12 +4,16 @@
 set -uo pipefail
 
 root=$PWD failed=0
+# How many packages without a cluster are tested at a time.
+unit_at_a_time=$(getconf _NPROCESSORS_ONLN)
 # A package has the race detector if its code or its tests start goroutines or lock something; the detector sees all that they import, too.
 # Other packages go without, as linking with it takes longest.
 concurrent='^[[:space:]]*go [a-zA-Z(]|"sync(/atomic)?"|/errgroup"|[.]Parallel\(\)'
 # The detector needs all dependencies built anew, and those of API servers take minutes: tests of whole programs go without as well. What runs
 # concurrently there is in packages of its own.
 heavy='^k8s.io/apiserver/pkg/server$'
+# Of random histories the detector sees a tenth (pkg/testing/histories.go): packages that have some run without it, too.
+random='mustertesting[.]Histories\('
 # These start clusters and take minutes each: the stage "long" runs them.
 long='^github.com/muster-sched/muster/test/e2e/(chaos|skew)$'
 
@@ -33,16 +37,16 @@ progress() {
   sed -nuE "$script"
 }
 
-# starts_goroutines reads lines of import path and folder, and prints the paths of the packages that need the race detector.
-starts_goroutines() {
+# having reads lines of import path and folder, and prints the paths of the packages whose code has a pattern.
+having() {
   local path dir
   while read -r path dir; do
-    if grep -qE "$concurrent" "$dir"/*.go; then echo "$path"; fi
+    if grep -qE "$1" "$dir"/*.go; then echo "$path"; fi
   done
 }
 
 unit() {
-  local tested all whole racy plain
+  local tested all whole racy plain drawn
   # Packages without tests are left out: go test would build them, with the race detector too.
   tested=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' ./... |
     grep -vE '/test/(integration|e2e)(/| )|/pkg/client/') || failed=1
@@ -51,13 +55,14 @@ unit() {
   # shellcheck disable=SC2086 # one package per word
   whole=$(go list -test -f '{{if eq .Name "main"}}{{range .Deps}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}{{end}}' $all |
     awk -v heavy="$heavy" '$1 ~ /\.test$/ && $2 ~ heavy {sub(/\.test$/, "", $1); print $1}' | sort -u) || failed=1
-  racy=$(comm -23 <(starts_goroutines <<<"$tested" | sort) <(echo "$whole"))
+  racy=$(comm -23 <(having "$concurrent" <<<"$tested" | sort) <(echo "$whole"))
   plain=$(comm -23 <(echo "$all") <(echo "$racy"))
+  drawn=$(comm -12 <(having "$random" <<<"$tested" | sort) <(echo "$racy"))
   # shellcheck disable=SC2086
-  run_tests "unit, with the race detector" -race -timeout 10m $racy
-  # The histories run the scheduler without a cluster.
+  run_tests "unit, with the race detector" -race -p "$unit_at_a_time" -timeout 10m $racy
+  # The histories run the scheduler without a cluster. What takes longest comes first.
   # shellcheck disable=SC2086
-  run_tests "unit, without it" -timeout 10m ./test/integration/histories $plain
+  run_tests "unit, without it" -p "$unit_at_a_time" -timeout 10m ./test/integration/histories $drawn $plain
   # Modules of their own. The other package of the first is the benchmark itself. The last two read files outside of their modules, which the
   # cache of results does not see.
   cd "$root/test/benchmark/perf"
@@ -108,13 +113,24 @@ real() {
   fi
 }
 
-on_clusters=()
+alone=() on_clusters=() running=""
 for stage in "$@"; do
   case $stage in
-    unit | long | real) "$stage" ;;
+    unit | long | real) alone+=("$stage") ;;
     integration | e2e) on_clusters+=("$stage") ;;
     *) echo "there is no stage $stage: use unit, integration, e2e, long or real" >&2; failed=1 ;;
   esac
 done
-[[ ${#on_clusters[@]} -eq 0 ]] || clusters "${on_clusters[@]}"
+# Clusters wait a part of their time, and unit tests compute: they run side by side. The events of one stage must not come in the middle of
+# another's lines, so those of the clusters come last.
+if [[ ${#on_clusters[@]} -gt 0 ]]; then
+  events=$(mktemp)
+  (clusters "${on_clusters[@]}"; exit "$failed") >"$events" &
+  running=$! unit_at_a_time=1
+fi
+for stage in "${alone[@]}"; do "$stage"; done
+if [[ -n $running ]]; then
+  wait "$running" || failed=1
+  cat "$events"
+fi
 exit "$failed"

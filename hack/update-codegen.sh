@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 module=github.com/muster-sched/muster
 apis=$module/pkg/apis
-versions="batch/v1alpha1 scheduling/v1beta1 bus/v1alpha1 primehub/v1alpha1"
+versions="batch/v1alpha1 scheduling/v1beta1 bus/v1alpha1 primehub/v1alpha1 topology/v1alpha1 muster/v1alpha1"
 tools=$PWD/bin/tools
 
 mkdir -p "$tools"
@@ -39,7 +39,7 @@ mkdir -p manifests/crds
 rm -f manifests/crds/*.yaml
 "$tools/controller-gen" crd:generateEmbeddedObjectMeta=true,allowDangerousTypes=true,headerFile=/dev/null \
   paths=./pkg/apis/batch/... paths=./pkg/apis/scheduling/... paths=./pkg/apis/bus/... \
-  paths=./pkg/apis/primehub/... output:crd:dir=manifests/crds
+  paths=./pkg/apis/primehub/... paths=./pkg/apis/topology/... paths=./pkg/apis/muster/... output:crd:dir=manifests/crds
 # The pod template's own documentation would push the CRD over what "kubectl apply" can store in its annotation;
 # "kubectl explain pod" has it.
 go run ./hack/crdtrim manifests/crds/*.yaml

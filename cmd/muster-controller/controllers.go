@@ -3,10 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -20,9 +25,11 @@ import (
 	musterscheme "github.com/muster-sched/muster/pkg/client/clientset/versioned/scheme"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/connection"
+	historycontroller "github.com/muster-sched/muster/pkg/controllers/history"
 	"github.com/muster-sched/muster/pkg/controllers/job"
 	"github.com/muster-sched/muster/pkg/controllers/podgroup"
 	"github.com/muster-sched/muster/pkg/controllers/queue"
+	"github.com/muster-sched/muster/pkg/controllers/topology"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
@@ -31,11 +38,14 @@ import (
 type parts struct {
 	kube            kubernetes.Interface
 	muster          versioned.Interface
+	musterWatching  versioned.Interface // on a connection of its own
+	foreign         dynamic.Interface   // on the same
 	kubeInformers   informers.SharedInformerFactory
 	musterInformers musterinformers.SharedInformerFactory
 	broadcaster     record.EventBroadcaster
 	events          typedcorev1.EventInterface
 	recorder        record.EventRecorder
+	history         *historycontroller.Controller // nil if it is off
 }
 
 // controller works until the context ends.
@@ -72,6 +82,9 @@ func newControllers(ctx context.Context, cfg *config, p *parts) ([]controller, e
 	}
 	legacyregistry.MustRegister(queues.AdmissionWait())
 	legacyregistry.CustomMustRegister(queues.Gauges())
+	if err := newHistory(cfg, p, phJobs.jobs != nil); err != nil {
+		return nil, err
+	}
 	jobs := job.New(job.Config{
 		Kube: p.kube, Muster: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
 		Recorder: p.recorder, SchedulerName: cfg.schedulerName, ServedSchedulerNames: cfg.servedSchedulerNames,
@@ -80,8 +93,17 @@ func newControllers(ctx context.Context, cfg *config, p *parts) ([]controller, e
 		RegisterMetrics:     legacyregistry.MustRegister,
 		Removals:            podGroups,
 		Reports:             reports,
+		MayDelete:           p.mayDelete,
 	})
+	network, err := topology.New(topology.Config{
+		Muster: p.muster, Watching: p.musterWatching, Foreign: p.foreign, Nodes: p.kubeInformers.Core().V1().Nodes(), Recorder: p.recorder,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the topology controller: %w", err)
+	}
 	return append(phJobs.run(cfg.jobSyncs),
+		p.runHistory,
+		network.Run,
 		used.RunSelfCheck,
 		queues.Run,
 		func(ctx context.Context) { jobs.Run(ctx, cfg.jobSyncs) },
@@ -111,15 +133,22 @@ func newParts(ctx context.Context, cfg *config) (*parts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client for watches: %w", err)
 	}
-	musterWatching, err := versioned.NewForConfig(connection.Own(cfg.client))
+	musterConfig := connection.Own(cfg.client)
+	musterWatching, err := versioned.NewForConfig(musterConfig)
 	if err != nil {
 		return nil, fmt.Errorf("making the client for watches of Muster's API: %w", err)
+	}
+	foreign, err := dynamic.NewForConfig(musterConfig)
+	if err != nil {
+		return nil, fmt.Errorf("making the client for watches of Kueue's API: %w", err)
 	}
 	lean := new(leaner).lean
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	return &parts{
 		kube:            kube,
 		muster:          muster,
+		musterWatching:  musterWatching,
+		foreign:         foreign,
 		kubeInformers:   informers.NewSharedInformerFactoryWithOptions(watching, 0, informers.WithTransform(lean)),
 		musterInformers: musterinformers.NewSharedInformerFactoryWithOptions(musterWatching, 0, musterinformers.WithTransform(lean)),
 		broadcaster:     broadcaster,
@@ -155,4 +184,35 @@ func (p *parts) waitForInformers(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// newHistory makes the controller of the history, unless it is off.
+func newHistory(cfg *config, p *parts, phJobs bool) (err error) {
+	if cfg.records == nil && !cfg.history.log {
+		return nil
+	}
+	var lines io.Writer
+	if cfg.history.log {
+		lines = os.Stdout
+	}
+	p.history, err = historycontroller.New(historycontroller.Config{
+		Muster: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers, PhJobs: phJobs,
+		Store: cfg.records, Lines: lines, RegisterMetrics: legacyregistry.MustRegister,
+	})
+	if err != nil {
+		return fmt.Errorf("setting up the history of Jobs: %w", err)
+	}
+	return nil
+}
+
+// runHistory records how Jobs end, unless the history is off.
+func (p *parts) runHistory(ctx context.Context) {
+	if p.history != nil {
+		p.history.Run(ctx)
+	}
+}
+
+// mayDelete says whether the history has what it keeps of a Job that ended at a time.
+func (p *parts) mayDelete(uid types.UID, ended time.Time) bool {
+	return p.history == nil || p.history.MayDelete(uid, ended)
 }

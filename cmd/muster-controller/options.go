@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -26,6 +27,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/fence"
+	"github.com/muster-sched/muster/pkg/history"
 	"github.com/muster-sched/muster/pkg/phjob"
 )
 
@@ -50,6 +52,7 @@ type options struct {
 	dependsOnCondition   string
 	restartBackoff       time.Duration
 	primehubConfig       string
+	history              historyOptions
 
 	jobSyncs      int
 	podGroupSyncs int
@@ -77,6 +80,7 @@ func newOptions() *options {
 		overtakeTime:         10 * time.Minute,
 		dependsOnCondition:   string(batchv1alpha1.DependencyCompleted),
 		restartBackoff:       10 * time.Second,
+		history:              historyOptions{maxSize: resource.MustParse("512Mi")},
 		jobSyncs:             8,
 		podGroupSyncs:        8,
 		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
@@ -111,6 +115,7 @@ func (o *options) flagSets() cliflag.NamedFlagSets {
 	var sets cliflag.NamedFlagSets
 	o.addClientFlags(sets.FlagSet("client"))
 	o.addControllerFlags(sets.FlagSet("controllers"))
+	o.history.addFlags(sets.FlagSet("history"))
 	configoptions.BindLeaderElectionFlags(&o.leaderElection, sets.FlagSet("leader election"))
 	o.serving.AddFlags(sets.FlagSet("secure serving"))
 	o.authentication.AddFlags(sets.FlagSet("authentication"))
@@ -192,6 +197,7 @@ func (o *options) validate() []error {
 		refuse("--concurrent-podgroup-syncs: %d must be at least 1", o.podGroupSyncs)
 	}
 	errs = append(errs, validateSchedulerNames(o.schedulerName, o.servedSchedulerNames, o.adoptFrom)...)
+	errs = append(errs, o.history.validate()...)
 	errs = append(errs, validateLeaderElection(&o.leaderElection)...)
 	errs = append(errs, o.serving.Validate()...)
 	errs = append(errs, o.authentication.Validate()...)
@@ -241,6 +247,7 @@ type config struct {
 	client         *rest.Config
 	fence          *fence.Fence                 // nil without leader election
 	phJobs         *phjob.Config                // nil when PhJobs are switched off
+	records        *history.Store               // nil without a folder for the history
 	serving        *apiserver.SecureServingInfo // nil when the port is 0
 	authentication apiserver.AuthenticationInfo
 	authorization  apiserver.AuthorizationInfo
@@ -261,6 +268,7 @@ func (o *options) complete() (*config, error) {
 		cfg.fence = fence.New(o.leaderElection.RenewDeadline.Duration)
 		client.Wrap(cfg.fence.Wrap)
 	}
+	cfg.records = o.history.store()
 	if cfg.phJobs, err = readPhJobSettings(o.primehubConfig); err != nil {
 		return nil, err
 	}

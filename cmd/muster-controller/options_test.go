@@ -63,6 +63,9 @@ func TestValuesAreRefusedByName(t *testing.T) {
 		"no retries":          {[]string{"--leader-elect-retry-period=0"}, "--leader-elect-retry-period: must be greater than 0"},
 		"other locks":         {[]string{"--leader-elect-resource-lock=configmaps"}, `--leader-elect-resource-lock: "configmaps" is not supported`},
 		"no lease":            {[]string{"--leader-elect-resource-name="}, "--leader-elect-resource-name and"},
+		"small history":       {[]string{"--history-max-size=1Mi"}, "--history-max-size: 1Mi must be at least 32Mi"},
+		"no size":             {[]string{"--history-max-size=much"}, "quantities must match"},
+		"negative age":        {[]string{"--history-max-age=-1h"}, "--history-max-age: -1h0m0s must not be negative"},
 		"no such port":        {[]string{"--secure-port=70000"}, "--secure-port"},
 	}
 	for name, test := range tests {
@@ -86,6 +89,7 @@ func TestThePageOfFlags(t *testing.T) {
 	o, own := newOptions(), pflag.NewFlagSet("own", pflag.ContinueOnError)
 	o.addClientFlags(own)
 	o.addControllerFlags(own)
+	o.history.addFlags(own)
 	own.VisitAll(func(f *pflag.Flag) {
 		value := strings.Replace(strings.Trim(f.DefValue, "[]"), "m0s", "m", 1)
 		row, ok := rows[f.Name]
@@ -101,7 +105,7 @@ func TestWithoutLeaderElectionItsTimesDoNotMatter(t *testing.T) {
 
 func TestReadyOnlyOnceInformersHaveSynced(t *testing.T) {
 	synced := false
-	handler := endpoints(true, []healthz.HealthChecker{healthz.PingHealthz},
+	handler := endpoints(&config{options: newOptions()}, []healthz.HealthChecker{healthz.PingHealthz},
 		[]healthz.HealthChecker{healthz.PingHealthz, informersReady(func() bool { return synced })})
 	get := func(path string) int {
 		response := httptest.NewRecorder()

@@ -76,6 +76,7 @@ func newPhJobs(ctx context.Context, cfg *config, p *parts, used *usage.Tracker, 
 	common := phjobcontroller.Config{
 		Kube: p.kube, Muster: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
 		Usage: used, Recorder: p.recorder, Reports: reports, Settings: cfg.phJobs, SchedulerName: cfg.schedulerName,
+		MayDelete: p.mayDelete,
 	}
 	if c.jobs, err = phjobcontroller.New(common); err != nil {
 		return c, fmt.Errorf("setting up the phjob controller: %w", err)

@@ -16,8 +16,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
-
-	"github.com/muster-sched/muster/pkg/heap"
 )
 
 // watchDogTolerance is how long after its expiry a lease that is not renewed makes the program unhealthy.
@@ -28,7 +26,7 @@ func run(ctx context.Context, cfg *config) error {
 	logger := klog.FromContext(ctx)
 	logger.Info("Starting muster-controller", "version", version.Get().GitVersion)
 
-	go heap.Pace(ctx, heap.ForSize)
+	go paceHeap(ctx, heapForSize)
 	p, err := newParts(ctx, cfg)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/server/routes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/muster-sched/muster/pkg/history/served"
 )
 
 // lastRequests is how long requests under way get at the stop.
@@ -24,20 +27,23 @@ func serve(ctx context.Context, cfg *config, live, ready []healthz.HealthChecker
 	if cfg.serving == nil {
 		return func() {}, nil
 	}
-	stopped, _, err := cfg.serving.Serve(guarded(cfg, endpoints(cfg.profiling, live, ready)), lastRequests, ctx.Done())
+	stopped, _, err := cfg.serving.Serve(guarded(cfg, endpoints(cfg, live, ready)), lastRequests, ctx.Done())
 	if err != nil {
 		return nil, fmt.Errorf("serving on the secure port: %w", err)
 	}
 	return func() { <-stopped }, nil
 }
 
-func endpoints(profiling bool, live, ready []healthz.HealthChecker) http.Handler {
+func endpoints(cfg *config, live, ready []healthz.HealthChecker) http.Handler {
 	paths := mux.NewPathRecorderMux(programName)
 	healthz.InstallHandler(paths, live...)
 	healthz.InstallLivezHandler(paths, live...)
 	healthz.InstallReadyzHandler(paths, ready...)
 	paths.Handle("/metrics", legacyregistry.HandlerWithReset())
-	if profiling {
+	if cfg.records != nil {
+		paths.HandlePrefix(served.Prefix, served.Handler(cfg.records))
+	}
+	if cfg.profiling {
 		routes.Profiling{}.Install(paths)
 	}
 	return paths
@@ -45,7 +51,7 @@ func endpoints(profiling bool, live, ready []healthz.HealthChecker) http.Handler
 
 // guarded serves clients that the API server knows and allows; health is open to everyone.
 func guarded(cfg *config, handler http.Handler) http.Handler {
-	requests := &apirequest.RequestInfoFactory{}
+	requests := &apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("apis")}
 	handler = genericapifilters.WithAuthorization(handler, cfg.authorization.Authorizer, scheme.Codecs)
 	handler = genericapifilters.WithAuthentication(handler, cfg.authentication.Authenticator,
 		genericapifilters.Unauthorized(scheme.Codecs), nil, nil)

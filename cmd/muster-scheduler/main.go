@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream/program"
 )
 
@@ -25,8 +26,8 @@ func main() {
 	tracker := gangs.New(clock.RealClock{}) // one for all profiles
 	os.Exit(cli.Run(program.NewCommand(program.Program{
 		Plugins:     plugins.NewRegistry(tracker),
-		Speaker:     tracker.Reports,
-		QuotaReason: gangs.ReasonWaitingForQuota,
+		Explainer:   report.NewReports(tracker),
+		QuotaReason: report.ReasonWaitingForQuota,
 
 		KeepInformer:       os.Getenv(program.KeepInformerVariable) != "",
 		KeepFailureHandler: os.Getenv(program.KeepFailureHandlerVariable) != "",

@@ -27,7 +27,7 @@ func main() {
 		return
 	}
 	if reported := kube.Reported(0); !errors.As(err, &reported) {
-		fmt.Fprintln(os.Stderr, "error:", err)
+		fmt.Fprintln(os.Stderr, "error:", kube.Say(err))
 	}
 	os.Exit(exitCode(err))
 }

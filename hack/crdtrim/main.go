@@ -46,7 +46,7 @@ func trimFile(path string) error {
 	}
 	out, err := yaml.Marshal(map[string]any{
 		"apiVersion": crd.APIVersion, "kind": crd.Kind,
-		"metadata": map[string]any{"name": crd.Name, "annotations": crd.Annotations},
+		"metadata": map[string]any{"name": crd.Name, "annotations": crd.Annotations, "labels": crd.Labels},
 		"spec":     crd.Spec,
 	})
 	if err != nil {

@@ -11,7 +11,9 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "github.com/muster-sched/muster/pkg/apis/topology/v1alpha1"
 )
 
 const fieldsIntro = `# Fields of Volcano's API
@@ -40,8 +42,8 @@ type fieldState struct{ state, remark string }
 const ownAPIs = "github.com/muster-sched/muster/pkg/apis/"
 
 const (
-	noTopology = "affinity between the pods of a template can keep them near each other"
-	warned     = "The API server warns of it"
+	warned = "The API server warns of it"
+	ofJobs = "The partitions of a Job are in its PodGroup, too: the minimums of its tasks hold them"
 )
 
 // fieldKind is a kind with the states of its fields. A state holds for the fields below it, too.
@@ -57,20 +59,20 @@ var fieldKinds = []fieldKind{
 		"spec.ttlSecondsAfterFinished", "spec.priorityClassName", "spec.minSuccess", "spec.suspend", "spec.activeDeadlineSeconds",
 		"spec.tasks[*].name", "spec.tasks[*].replicas", "spec.tasks[*].minAvailable", "spec.tasks[*].template", "spec.tasks[*].policies",
 		"spec.tasks[*].maxRetry", "spec.tasks[*].dependsOn", "spec.tasks[*].partitionPolicy.totalPartitions",
-		"spec.tasks[*].partitionPolicy.partitionSize", "spec.tasks[*].partitionPolicy.minPartitions",
+		"spec.tasks[*].partitionPolicy.partitionSize", "spec.tasks[*].partitionPolicy.minPartitions", "spec.networkTopology",
+		"spec.tasks[*].partitionPolicy.networkTopology",
 	}, map[string]fieldState{
-		"spec.networkTopology":                          {held, noTopology},
-		"spec.tasks[*].partitionPolicy.networkTopology": {held, noTopology},
-		"spec.runningEstimate":                          {noEffect, "nothing uses it yet. " + warned},
+		"spec.runningEstimate": {noEffect, "nothing uses it yet. " + warned},
 		"spec.tasks[*].topologyPolicy": {noEffect,
 			"it is handed on to the pods as an annotation. The topology manager of the kubelet decides on the node. " + warned},
 	}},
 	{schedulingv1beta1.PodGroup{}, []string{
-		"spec.minMember", "spec.minTaskMember", "spec.queue", "spec.priorityClassName", "spec.minResources",
+		"spec.minMember", "spec.minTaskMember", "spec.queue", "spec.priorityClassName", "spec.minResources", "spec.networkTopology",
+		"spec.subGroupPolicy[*].name", "spec.subGroupPolicy[*].labelSelector", "spec.subGroupPolicy[*].matchLabelKeys",
+		"spec.subGroupPolicy[*].networkTopology",
 	}, map[string]fieldState{
-		"spec.networkTopology": {held, "with mode hard, which is the default. Mode soft is a preference, and has no effect"},
-		"spec.subGroupPolicy": {held, "if it has a size above one, a minimum or a hard topology. Make a PodGroup for each sub group. " +
-			"The partitions of a Job are in its PodGroup, too: the minimums of its tasks hold them"},
+		"spec.subGroupPolicy[*].subGroupSize": {held, "with a size above one. Make a PodGroup for each sub group. " + ofJobs},
+		"spec.subGroupPolicy[*].minSubGroups": {held, "with a minimum. Make a PodGroup for each sub group. " + ofJobs},
 	}},
 	{schedulingv1beta1.Queue{}, []string{
 		"spec.weight", "spec.capability", "spec.reclaimable", "spec.guarantee", "spec.affinity", "spec.parent", "spec.deserved", "spec.priority",
@@ -79,6 +81,8 @@ var fieldKinds = []fieldKind{
 		"spec.extendClusters": {noEffect, "Jobs are not forwarded to other clusters. " + warned},
 		"spec.type":           {noEffect, "all queues are alike. " + warned},
 	}},
+	{topologyv1alpha1.HyperNode{}, []string{"spec.tier", "spec.tierName", "spec.members"}, nil},
+	{musterv1alpha1.NetworkTopology{}, []string{"spec.nodeSelector", "spec.levels"}, nil},
 	{busv1alpha1.Command{}, []string{"action", "target", "reason", "message"}, nil},
 }
 

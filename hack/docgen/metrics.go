@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/muster-sched/muster/pkg/controllers/history"
 	"github.com/muster-sched/muster/pkg/controllers/job"
 	"github.com/muster-sched/muster/pkg/controllers/queue"
 )
 
-// metricsPart describes the metrics of Jobs and queues.
+// metricsPart describes the metrics of Jobs, of their history and of queues.
 func metricsPart() string {
 	b := &strings.Builder{}
 	b.WriteString("| metric | type | meaning |\n|---|---|---|\n")
@@ -19,6 +20,9 @@ func metricsPart() string {
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, kind, help)
 	}
 	for _, m := range job.Metrics() {
+		row(m.Name, m.Type, m.Help, m.Labels)
+	}
+	for _, m := range history.Metrics() {
 		row(m.Name, m.Type, m.Help, m.Labels)
 	}
 	for _, m := range queue.Metrics() {

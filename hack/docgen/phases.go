@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,31 +38,23 @@ func fillIn(dir, name, text string) error {
 	return nil
 }
 
-// phasesPart shows the table of phases as a picture and as a table.
-func phasesPart() string { return picture() + "\n" + effects() }
+// phasesPart shows the table of phases: the ways between them, and what actions do.
+func phasesPart() string { return ways() + "\n" + effects() }
 
-// picture draws the phases and the ways between them.
-func picture() string {
+// ways lists the ways between phases, which docs/lifecycle.svg draws.
+func ways() string {
 	b := &strings.Builder{}
-	b.WriteString("```mermaid\nstateDiagram-v2\n")
+	b.WriteString("| from | to | when |\n|---|---|---|\n")
 	for _, way := range phase.Ways() {
-		from, label := string(way.From), way.When
-		if from == "" {
-			from = "[*]"
-		}
+		when := way.When
 		if len(way.Actions) > 0 {
-			label = listed(way.Actions)
+			when = listed(way.Actions)
 		}
+		from := cmp.Or(string(way.From), "(new)")
 		if way.From != way.To {
-			fmt.Fprintf(b, "  %s --> %s: %s\n", from, way.To, label)
+			fmt.Fprintf(b, "| %s | %s | %s |\n", from, way.To, when)
 		}
 	}
-	for _, p := range phase.Phases() {
-		if phase.Ended(p) {
-			fmt.Fprintf(b, "  %s --> [*]\n", p)
-		}
-	}
-	b.WriteString("```\n")
 	return b.String()
 }
 

@@ -8,6 +8,7 @@ var lists = []struct {
 	goal    int
 }{
 	{"## The concepts of gang admission", 30},
+	{"## The concepts of how a victim is chosen", 15},
 	{"## The concepts of a policy of Jobs", 15},
 }
 

@@ -13,7 +13,7 @@ var consequences = map[string]bool{
 	"settleRepair": true, "heldIsFree": true,
 }
 
-// applies begins the names of the functions that may call them: apply, and the functions that only it calls.
+// applies begins the names of the functions that may call them: Apply, and the functions that only it calls.
 const applies = "apply"
 
 // passedOn lists the calls that pass a consequence on by hand: all in the folder but those in apply.
@@ -24,7 +24,7 @@ func passedOn(packages []checked, folder string) (places []string) {
 		}
 		for _, file := range c.files {
 			for _, decl := range file.Decls {
-				if f, ok := decl.(*ast.FuncDecl); ok && !strings.HasPrefix(f.Name.Name, applies) {
+				if f, ok := decl.(*ast.FuncDecl); ok && !strings.HasPrefix(strings.ToLower(f.Name.Name), applies) {
 					places = append(places, c.passesOn(f, folder)...)
 				}
 			}

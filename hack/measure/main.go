@@ -24,7 +24,7 @@ var (
 	// scheduler is the folder of the scheduler's own packages.
 	scheduler = "pkg/scheduler"
 	// heart is what is counted in lines: the scheduler, and what it shares with the admission of PodGroups.
-	heart = []string{"pkg/scheduler", "pkg/placement", "pkg/reservations", "pkg/gang", "pkg/quota", "pkg/ledger", "pkg/controllers/usage",
+	heart = []string{"pkg/scheduler", "pkg/placement", "pkg/reservations", "pkg/gang", "pkg/quota", "pkg/ledger", "pkg/admission", "pkg/controllers/usage",
 		"pkg/controllers/podgroup"}
 	// jobs is the controller of Jobs.
 	jobs = []string{"pkg/controllers/job", "pkg/job/plan"}

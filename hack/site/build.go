@@ -28,12 +28,29 @@ type page struct {
 	body   template.HTML
 	// raw is the whole file, where it is no page but a picture.
 	raw []byte
-	// text is what the search looks through. Empty: the page is not searched.
-	text string
+	// sections are what the search looks through. A page without sections is not searched.
+	sections []section
 	// ids are the anchors of the page.
 	ids []string
 	// links are the local links of the page, as they stand in the source.
 	links []string
+}
+
+// section is a heading of a page and what stands below it, up to the next heading.
+type section struct {
+	Level     int
+	ID, Title string
+	text      string
+}
+
+// Title, Target and Body are what the layout shows of a page.
+func (p *page) Title() string       { return p.title }
+func (p *page) Target() string      { return p.target }
+func (p *page) Body() template.HTML { return p.body }
+
+// Contents are the headings that the contents of a page show.
+func (p *page) Contents() []section {
+	return slices.DeleteFunc(slices.Clone(p.sections), func(s section) bool { return s.Level != 2 && s.Level != 3 })
 }
 
 // build returns the pages of the repository in root. The error names all links that lead nowhere.
@@ -62,9 +79,9 @@ func build(root string) ([]*page, error) {
 	return pages, deadLinks(pages)
 }
 
-// markdownFiles lists the pages for readers: the ones in docs, and the two at the root.
+// markdownFiles lists the pages for readers: the ones in docs, and those at the root.
 func markdownFiles(root string) ([]string, error) {
-	files := []string{"README.md", "CONTRIBUTING.md"}
+	files := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, ".md") {
 			return err
@@ -177,14 +194,14 @@ func deadLinks(pages []*page) error {
 	return errors.Join(dead...)
 }
 
-// write writes the pages, the pictures and the search into out.
-func write(pages []*page, out string) error {
+// write writes the pages with the navigation, the pictures and the search into out.
+func write(pages []*page, groups []group, out string) error {
 	layout, err := template.ParseFS(assets, "assets/page.html")
 	if err != nil {
 		return err
 	}
 	for _, p := range pages {
-		content, err := p.html(layout)
+		content, err := p.html(layout, groups)
 		if err != nil {
 			return fmt.Errorf("writing %s: %w", p.target, err)
 		}
@@ -195,7 +212,10 @@ func write(pages []*page, out string) error {
 	if err := writeSearch(pages, out); err != nil {
 		return err
 	}
-	for _, name := range []string{"style.css", "search.js"} {
+	if err := writeFile(out, "colors.css", colors()); err != nil {
+		return err
+	}
+	for _, name := range []string{"style.css", "site.js"} {
 		content, err := assets.ReadFile("assets/" + name)
 		if err != nil {
 			return err
@@ -207,27 +227,32 @@ func write(pages []*page, out string) error {
 	return nil
 }
 
-// html returns the file with the site's header around its body.
-func (p *page) html(layout *template.Template) ([]byte, error) {
+// html returns the file with the site's header and navigation around its body.
+func (p *page) html(layout *template.Template, groups []group) ([]byte, error) {
 	if p.raw != nil {
 		return p.raw, nil
 	}
+	before, after := neighbours(sequence(groups), p.source)
 	var html bytes.Buffer
-	err := layout.Execute(&html, map[string]any{"Title": p.title, "Body": p.body, "Top": strings.Repeat("../", strings.Count(p.target, "/"))})
+	err := layout.Execute(&html, map[string]any{
+		"Page": p, "Top": strings.Repeat("../", strings.Count(p.target, "/")), "Groups": groups, "Before": before, "After": after,
+	})
 	return html.Bytes(), err
 }
 
 // writeSearch writes what the search looks through as a script. A page that is opened as a file may load scripts, but no JSON.
 func writeSearch(pages []*page, out string) error {
-	type entry struct {
+	type found struct {
 		URL   string `json:"url"`
+		Page  string `json:"page"`
 		Title string `json:"title"`
 		Text  string `json:"text"`
 	}
-	var index []entry
+	var index []found
 	for _, p := range pages {
-		if p.text != "" {
-			index = append(index, entry{URL: p.target, Title: p.title, Text: p.text})
+		for i := range p.sections {
+			s := &p.sections[i]
+			index = append(index, found{URL: p.target + "#" + s.ID, Page: p.title, Title: s.Title, Text: strings.TrimSpace(s.text)})
 		}
 	}
 	content, err := json.Marshal(index)

@@ -5,10 +5,13 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -28,8 +31,10 @@ type seen struct {
 	Pages int
 	// Wide names what is wider than the screen.
 	Wide []string
-	// Found are the titles that a search for "gang minimum" lists first.
-	Found []string
+	// Found are the titles that the searches list, by what they look for.
+	Found map[string][]string
+	// Snippet is the marked word of the last search.
+	Snippet string
 	// Error is why not all pages could be looked at.
 	Error string
 }
@@ -41,16 +46,19 @@ func TestPagesFitOnAPhone(t *testing.T) {
 		fmt.Println("Chromium is not installed: the site was not looked at in a browser. To look at it, install Debian's package chromium.")
 		return
 	}
-	pages, err := build("../..")
-	require.NoError(t, err)
 	out := t.TempDir()
-	require.NoError(t, write(pages, out))
+	pages, err := site("../..", out)
+	require.NoError(t, err)
 
 	result := look(t, browser, out, pages)
 	assert.Empty(t, result.Error)
 	assert.Greater(t, result.Pages, 50)
 	assert.Empty(t, result.Wide, "wider than a phone's screen")
-	assert.Contains(t, result.Found, "Gangs")
+	for words, title := range searches {
+		assert.True(t, slices.ContainsFunc(result.Found[words], func(found string) bool { return strings.HasPrefix(found, title) }),
+			"a search for %q finds %q: %v", words, title, result.Found[words])
+	}
+	assert.Contains(t, result.Snippet, "mpirun")
 }
 
 // TestAWidePageIsSeen makes sure that TestPagesFitOnAPhone can fail.
@@ -60,10 +68,10 @@ func TestAWidePageIsSeen(t *testing.T) {
 		return // TestPagesFitOnAPhone says so.
 	}
 	wide := &page{source: "docs/wide.md", target: "wide.html", body: `<table style="width: 900px"><tr><td>wide</td></tr></table>`}
-	start := &page{source: "docs/README.md", target: "index.html", title: "Pages", text: "pages"}
+	first := &page{source: start, target: "index.html", title: "Pages", sections: []section{{Level: 1, Title: "Pages", text: "pages"}}}
 	out := t.TempDir()
-	require.NoError(t, write([]*page{start, wide}, out))
-	assert.NotEmpty(t, look(t, browser, out, []*page{start, wide}).Wide)
+	require.NoError(t, write([]*page{first, wide}, nil, out))
+	assert.NotEmpty(t, look(t, browser, out, []*page{first, wide}).Wide)
 }
 
 // look opens all pages below out in the browser.
@@ -114,6 +122,7 @@ func handler(out string, pages []*page, results chan<- seen) http.Handler {
 		}
 	}
 	list, err := json.Marshal(targets)
+	words, _ := json.Marshal(slices.Sorted(maps.Keys(searches)))
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServerFS(os.DirFS(out)))
 	mux.HandleFunc("/look.html", func(w http.ResponseWriter, _ *http.Request) {
@@ -121,7 +130,7 @@ func handler(out string, pages []*page, results chan<- seen) http.Handler {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		_, _ = fmt.Fprintf(w, "<!DOCTYPE html><body><script>const pages = %s;\n%s</script>", list, lookAtPages)
+		_, _ = fmt.Fprintf(w, "<!DOCTYPE html><body><script>const pages = %s, searches = %s;\n%s</script>", list, words, lookAtPages)
 	})
 	mux.HandleFunc("/result", func(_ http.ResponseWriter, r *http.Request) {
 		var result seen

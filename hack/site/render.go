@@ -2,14 +2,15 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"html/template"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	chromahtml "github.com/alecthomas/chroma/v2/formatters/html"
+	"github.com/alecthomas/chroma/v2/styles"
 	"github.com/yuin/goldmark"
+	highlighting "github.com/yuin/goldmark-highlighting/v2"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	extensionast "github.com/yuin/goldmark/extension/ast"
@@ -17,15 +18,14 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// markdown knows GitHub's tables, and gives headings the anchors that GitHub gives them.
+// markdown knows GitHub's tables, and gives headings the anchors that GitHub gives them. Code has the colors of colors.css.
 var markdown = goldmark.New(
-	goldmark.WithExtensions(extension.GFM),
+	goldmark.WithExtensions(extension.GFM, highlighting.NewHighlighting(highlighting.WithFormatOptions(chromahtml.WithClasses(true)))),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 )
 
 // render makes a page of a Markdown file.
 func render(source string, content []byte) (*page, error) {
-	content = []byte(transitionsAsTable(string(content)))
 	p := &page{source: source, target: targetOf(source), title: source}
 	document := markdown.Parser().Parse(text.NewReader(content))
 	err := ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -42,7 +42,7 @@ func render(source string, content []byte) (*page, error) {
 		return nil, err
 	}
 	p.body = template.HTML(html.String()) //nolint:gosec // made of our own pages; goldmark leaves out HTML that stands in them
-	p.text = plainText(document, content)
+	p.sections = sectionsOf(document, content)
 	return p, nil
 }
 
@@ -81,6 +81,37 @@ func (p *page) siteLink(destination []byte) []byte {
 		relative += "#" + anchor
 	}
 	return []byte(filepath.ToSlash(relative))
+}
+
+// sectionsOf divides a page at its headings.
+func sectionsOf(document ast.Node, content []byte) []section {
+	var sections []section
+	for block := document.FirstChild(); block != nil; block = block.NextSibling() {
+		if heading, is := block.(*ast.Heading); is {
+			id, _ := heading.AttributeString("id")
+			name, _ := id.([]byte)
+			sections = append(sections, section{Level: heading.Level, ID: string(name), Title: plainText(heading, content)})
+		} else if len(sections) > 0 {
+			last := &sections[len(sections)-1]
+			last.text += plainText(block, content) + " "
+		}
+	}
+	return sections
+}
+
+// colors are the styles of code, for light and dark screens.
+func colors() []byte {
+	var css bytes.Buffer
+	formatter := chromahtml.New(chromahtml.WithClasses(true))
+	write := func(style, open, end string) {
+		css.WriteString(open)
+		// A buffer takes everything.
+		_ = formatter.WriteCSS(&css, styles.Get(style))
+		css.WriteString(end)
+	}
+	write("github", "", "")
+	write("github-dark", "@media (prefers-color-scheme: dark) {\n", "}\n")
+	return css.Bytes()
 }
 
 // labelCells gives each cell of a table its column's name, which narrow screens show in front of the cell.
@@ -123,21 +154,4 @@ func plainText(node ast.Node, content []byte) string {
 		return ast.WalkContinue, nil
 	})
 	return strings.Join(strings.Fields(words.String()), " ")
-}
-
-var (
-	stateDiagram = regexp.MustCompile("(?s)```mermaid\nstateDiagram-v2\n(.*?)```")
-	transition   = regexp.MustCompile(`(?m)^\s*(\S+) --> ([^:\n]+?)(?:: (.*))?$`)
-)
-
-// transitionsAsTable writes Mermaid's state diagrams as tables, since the site has no program that draws them.
-func transitionsAsTable(content string) string {
-	return stateDiagram.ReplaceAllStringFunc(content, func(diagram string) string {
-		table := "| from | to | when |\n|---|---|---|\n"
-		for _, part := range transition.FindAllStringSubmatch(diagram, -1) {
-			from, to := strings.ReplaceAll(part[1], "[*]", "(start)"), strings.ReplaceAll(part[2], "[*]", "(end)")
-			table += fmt.Sprintf("| %s | %s | %s |\n", from, to, part[3])
-		}
-		return table
-	})
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,11 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// repository makes a folder with the given files and the two pages that each repository has.
+// repository makes a folder with the given files and the pages that each repository has.
 func repository(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
-	for name, content := range map[string]string{"README.md": "# Muster\n", "CONTRIBUTING.md": "# Working on it\n"} {
+	for name, content := range map[string]string{
+		"README.md": "# Muster\n", "CONTRIBUTING.md": "# Working on it\n", "CHANGELOG.md": "# Changes\n",
+	} {
 		require.NoError(t, writeFile(root, name, []byte(content)))
 	}
 	for name, content := range files {
@@ -119,9 +122,8 @@ func TestALinkLeadsToThePageOfTheSite(t *testing.T) {
 		"manifests/queues.yaml": "kind: Queue\n",
 	})
 	out := t.TempDir()
-	pages, err := build(root)
+	_, err := site(root, out)
 	require.NoError(t, err)
-	require.NoError(t, write(pages, out))
 
 	index := readFile(t, out, "index.html")
 	for _, link := range []string{"sub/one.html#a-heading", "source/LICENSE.html", "https://example.com", "source/manifests.html"} {
@@ -145,12 +147,46 @@ func TestACellOfATableNamesItsColumn(t *testing.T) {
 	assert.Contains(t, string(p.body), `<td data-label="do">wait</td>`)
 }
 
-func TestAStateDiagramBecomesATable(t *testing.T) {
-	p, err := render("docs/a.md", []byte("# A\n\n```mermaid\nstateDiagram-v2\n  [*] --> Pending: it is new\n  Aborted --> [*]\n```\n"))
+// searches are words that users look for, and a page that has to be found.
+var searches = map[string]string{"gang minimum": "Gangs", "job stuck": "Troubleshooting", "mpirun": "mpi"}
+
+// TestSearchesFindPages in the text of sections, as site.js does.
+func TestSearchesFindPages(t *testing.T) {
+	pages, err := build("../..")
 	require.NoError(t, err)
-	assert.Contains(t, p.text, "(start) Pending it is new")
-	assert.Contains(t, p.text, "Aborted (end)")
-	assert.NotContains(t, string(p.body), "mermaid")
+	for words, title := range searches {
+		found := slices.ContainsFunc(pages, func(p *page) bool {
+			return p.title == title && slices.ContainsFunc(p.sections, func(s section) bool {
+				text := strings.ToLower(p.title + " " + s.Title + " " + s.text)
+				return !slices.ContainsFunc(strings.Fields(words), func(word string) bool { return !strings.Contains(text, word) })
+			})
+		})
+		assert.True(t, found, "no section of %q has all words of %q", title, words)
+	}
+}
+
+func TestNavigationLeadsFromPageToPage(t *testing.T) {
+	out := t.TempDir()
+	_, err := site(repository(t, map[string]string{
+		"docs/README.md":     "# Pages\n\n[before all](b.md)\n\n## First: one\n\n[a](a.md) [sub](sub/README.md)\n\n## Second\n\n[b](b.md#part)\n",
+		"docs/a.md":          "# The A\n\n## Part\n\ntext\n\n### Detail\n\n```yaml\na: 1\n```\n",
+		"docs/b.md":          "# The B\n\n## part\n",
+		"docs/sub/README.md": "# The sub\n\n[one](one.md) [a](../a.md)\n",
+		"docs/sub/one.md":    "# The one\n",
+	}), out)
+	require.NoError(t, err)
+	one := readFile(t, out, "sub/one.html")
+	assert.Contains(t, one, `<h2>First: one</h2>`)
+	assert.Contains(t, one, `<a href="../sub/one.html" aria-current="page">The one</a>`)
+	assert.Contains(t, one, `<a rel="prev" href="../sub/index.html">← The sub</a>`)
+	assert.Contains(t, one, `<a rel="next" href="../b.html">The B →</a>`)
+	assert.NotContains(t, one, "On this page", "it has no headings")
+	a := readFile(t, out, "a.html")
+	assert.Contains(t, a, `<li class="level2"><a href="#part">Part</a></li>`)
+	assert.Contains(t, a, `<li class="level3"><a href="#detail">Detail</a></li>`)
+	assert.Contains(t, a, `<span class="nt">a</span>`, "code has colors")
+	assert.Contains(t, readFile(t, out, "colors.css"), ".chroma .nt")
+	assert.Contains(t, readFile(t, out, "index.js"), `{"url":"a.html#detail","page":"The A","title":"Detail","text":"a: 1"}`)
 }
 
 func readFile(t *testing.T, folder, name string) string {

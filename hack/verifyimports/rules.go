@@ -63,33 +63,40 @@ var layers = []layer{
 
 	{folder: "pkg/scheduler/plugins", rank: 5, banned: noControllers},
 	{folder: "pkg/scheduler/report", rank: 4, banned: noControllers},
+	{folder: "pkg/scheduler/dispatch", rank: 4, banned: noControllers},
 	{folder: "pkg/scheduler/eviction", rank: 4, banned: noControllers},
-	{folder: "pkg/scheduler/gangs", rank: 3, peers: []string{"pkg/ledger"}, banned: noControllers},
+	// The rooms of the scheduler's store. Each may use those below it.
+	{folder: "pkg/scheduler/gangs", rank: 3, peers: []string{"pkg/scheduler/evict", "pkg/scheduler/state", "pkg/scheduler/gangmetrics", "pkg/ledger"}, banned: noControllers},
+	{folder: "pkg/scheduler/evict", rank: 3, peers: []string{"pkg/scheduler/state", "pkg/scheduler/gangmetrics", "pkg/ledger"}, banned: noControllers},
+	{folder: "pkg/scheduler/state", rank: 3, peers: []string{"pkg/scheduler/gangmetrics", "pkg/ledger"}, banned: noControllers},
+	{folder: "pkg/scheduler/gangmetrics", rank: 3, peers: []string{"pkg/ledger"}, banned: noControllers},
 	{folder: "pkg/scheduler/upstream", rank: 1, banned: map[string]string{
 		module + "pkg/client": "it knows the scheduler's own clients only",
 	}},
 	{folder: "pkg/controllers/worker", rank: 3, banned: noScheduler},
 	{folder: "pkg/controllers/usage", rank: 3, peers: []string{"pkg/ledger", "pkg/controllers/worker"}, banned: noScheduler},
 	{folder: "pkg/controllers", rank: 4, banned: noScheduler},
-	{folder: "pkg/admission", rank: 4, banned: noScheduler},
-	// It asks the controllers what a PodGroup's minimum takes, so that both say the same.
 	{folder: "pkg/explain", rank: 4, banned: pure},
 	{folder: "pkg/ledger", rank: 3},
+	{folder: "pkg/migrate", rank: 3, banned: pure},
 
+	{folder: "pkg/admission", rank: 2, peers: []string{"pkg/gang", "pkg/quota", "pkg/reservations", "pkg/job"}, banned: pure},
 	{folder: "pkg/gang", rank: 2, peers: []string{"pkg/job"}, banned: pure},
 	{folder: "pkg/quota", rank: 2, banned: pure},
+	{folder: "pkg/topology/watch", rank: 2, banned: noScheduler},
+	{folder: "pkg/topology", rank: 1, banned: pure},
 	{folder: "pkg/placement", rank: 2, peers: []string{"pkg/gang", "pkg/quota"}, banned: decides},
 	{folder: "pkg/reservations", rank: 2, peers: []string{"pkg/quota"}, banned: pure},
 	{folder: "pkg/job", rank: 2, banned: pure},
 	{folder: "pkg/phjob", rank: 2, banned: pure},
 
 	{folder: "pkg/lint", rank: 2, banned: noScheduler},
+	{folder: "pkg/history", rank: 2, banned: noScheduler},
 
 	{folder: "pkg/client", rank: 1},
 
 	{folder: "pkg/apis", rank: 0},
 	{folder: "pkg/resources", rank: 0},
-	{folder: "pkg/heap", rank: 0},
 	{folder: "pkg/text", rank: 0},
 	{folder: "pkg/connection", rank: 0},
 	{folder: "pkg/fence", rank: 0},
@@ -129,6 +136,8 @@ var moreOfUpstream = map[string][]string{
 	"pkg/controllers/job":                     {upstream + "/pkg/controller/util/consistency"},
 	// The templates of a Job's pods are completed as the API server does with pods.
 	"pkg/job/build": {upstream + "/pkg/apis/core/v1"},
+	// It runs the scheduler itself, against an API server in memory.
+	"test/simulation": {upstream + "/pkg/scheduler"},
 	// Both programs must mean the same by a system-critical pod.
 	"pkg/gang": {upstream + "/pkg/apis/scheduling"},
 }

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 )
 
 // Facts are what a page is made of. Unknown facts are left out, and the page says less.
@@ -33,8 +34,12 @@ type Facts struct {
 	Members []corev1.Pod
 	// Queues are all of them.
 	Queues []schedulingv1beta1.Queue
+	// PhJobs are those of all namespaces, if any PodGroup is of one. They have their place from when they were created.
+	PhJobs []primehubv1alpha1.PhJob
 	// Groups are the PodGroups of all namespaces.
 	Groups []schedulingv1beta1.PodGroup
+	// Own are the PodGroups of the reader's namespace, where those of all namespaces may not be read.
+	Own []schedulingv1beta1.PodGroup
 	// Priorities are the values of the PriorityClasses by name. The value of "" is the default.
 	Priorities map[string]int32
 	// Nodes are all of them.
@@ -43,8 +48,8 @@ type Facts struct {
 	Bound []corev1.Pod
 	// Events are the events of the object and of its parts.
 	Events []corev1.Event
-	// Unread says what could not be read and is missing, a sentence each.
-	Unread []string
+	// Unread are the parts that the user may not read. Nothing is said that would need them.
+	Unread []Part
 }
 
 // queue finds a queue; nil if there is none.
@@ -76,7 +81,7 @@ func (f *Facts) priority(group *schedulingv1beta1.PodGroup) int32 {
 func (f *Facts) waiting(queue string) []*schedulingv1beta1.PodGroup {
 	var waiting []*schedulingv1beta1.PodGroup
 	for i := range f.Groups {
-		if group := &f.Groups[i]; usage.QueueOf(group) == queue && waits(group) {
+		if group := &f.Groups[i]; admission.QueueOf(group) == queue && waits(group) {
 			waiting = append(waiting, group)
 		}
 	}
@@ -94,13 +99,35 @@ func waits(group *schedulingv1beta1.PodGroup) bool {
 }
 
 func (f *Facts) compare(a, b *schedulingv1beta1.PodGroup) int {
+	_, nameOfA := ownerOfPhJob(a)
+	_, nameOfB := ownerOfPhJob(b)
 	return cmp.Or(
 		-cmp.Compare(admitted(a), admitted(b)),
 		-cmp.Compare(f.priority(a), f.priority(b)),
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		f.since(a).Compare(f.since(b)),
 		cmp.Compare(a.Namespace, b.Namespace),
-		cmp.Compare(a.Name, b.Name),
+		cmp.Compare(nameOfA, nameOfB),
 	)
+}
+
+// since is when a PodGroup, or the PhJob that it is for, was created.
+func (f *Facts) since(group *schedulingv1beta1.PodGroup) time.Time {
+	if isPhJob, name := ownerOfPhJob(group); isPhJob {
+		for i := range f.PhJobs {
+			if job := &f.PhJobs[i]; job.Namespace == group.Namespace && job.Name == name {
+				return job.CreationTimestamp.Time
+			}
+		}
+	}
+	return group.CreationTimestamp.Time
+}
+
+// ownerOfPhJob names the PhJob that a PodGroup is for, or else the PodGroup. The name decides between two of the same second.
+func ownerOfPhJob(group *schedulingv1beta1.PodGroup) (isPhJob bool, name string) {
+	if kind, name := ownerOf(group); kind == "PhJob" {
+		return true, name
+	}
+	return false, group.Name
 }
 
 // admitted is 1 for a PodGroup that its queue has admitted, and 0 otherwise.
@@ -109,17 +136,6 @@ func admitted(group *schedulingv1beta1.PodGroup) int {
 		return 0
 	}
 	return 1
-}
-
-// titleOf names a PodGroup for people: by its Job or PhJob if it has one.
-func titleOf(group *schedulingv1beta1.PodGroup) string {
-	if owner := batchv1alpha1.JobOf(group); owner != nil {
-		return "Job " + group.Namespace + "/" + owner.Name
-	}
-	if owner := metav1.GetControllerOf(group); owner != nil && owner.Kind == "PhJob" {
-		return "PhJob " + group.Namespace + "/" + owner.Name
-	}
-	return "PodGroup " + group.Namespace + "/" + group.Name
 }
 
 // ended says whether a pod has finished or is being deleted.
@@ -133,4 +149,33 @@ func (f *Facts) ago(at time.Time) string {
 		return "at a time that is not known"
 	}
 	return strings.TrimSpace(short(f.Now.Sub(at))) + " ago"
+}
+
+// Part is what pages and tables are made of, and what a user may not be allowed to read.
+type Part string
+
+// The parts, as the sentence about a missing right names them.
+const (
+	PartQueues      Part = "queues"
+	PartGroups      Part = "podgroups of all namespaces"
+	PartPriorities  Part = "priorityclasses"
+	PartNodes       Part = "nodes"
+	PartPods        Part = "pods of all namespaces"
+	PartEvents      Part = "events"
+	PartPhSchedules Part = "phschedules"
+	PartPhJobs      Part = "phjobs of all namespaces"
+)
+
+// ownerOf names what a PodGroup is for: its Job or PhJob if it has one.
+func ownerOf(group *schedulingv1beta1.PodGroup) (kind, name string) {
+	if owner := metav1.GetControllerOf(group); owner != nil && (owner.Kind == "PhJob" || owner.Kind == "Job") {
+		return owner.Kind, owner.Name
+	}
+	return "PodGroup", group.Name
+}
+
+// titleOf names a PodGroup for people.
+func titleOf(group *schedulingv1beta1.PodGroup) string {
+	kind, name := ownerOf(group)
+	return kind + " " + group.Namespace + "/" + name
 }

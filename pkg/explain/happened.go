@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
+
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-sched/muster/pkg/text"
 )
@@ -16,108 +17,133 @@ import (
 // shownOccurrences is how many lines "What happened?" has: the latest.
 const shownOccurrences = 15
 
-// longestText is how many characters of a message are shown.
-const longestText = 600
-
-// occurrence is an event in the life of an object.
-type occurrence struct {
-	at   time.Time
-	what string
-}
-
 // evictions are the reasons of events that name the evictor of a pod.
 var evictions = []string{"Reclaimed", "Preempted", "AboveCapability", "BelowMinimum", "Evicted", "TaintManagerEviction"}
 
-// happened lists the phases that a Job has entered and the events, the earliest first.
-func (f *Facts) happened() []string {
-	var all []occurrence
+// happened lists the phases that an object has entered and the events, the earliest first.
+func (f *Facts) happened() []Occurrence {
+	var all []Occurrence
 	switch {
 	case f.Job != nil:
-		all = append(all, occurrence{f.Job.CreationTimestamp.Time, "the Job was created"})
+		all = append(all, Occurrence{At: f.Job.CreationTimestamp, Event: "the Job was created"})
 		for i := range f.Job.Status.Conditions {
-			c := &f.Job.Status.Conditions[i]
-			if c.LastTransitionTime != nil {
-				all = append(all, occurrence{c.LastTransitionTime.Time, joined("the Job became "+string(c.Status), c.Message)})
+			if c := &f.Job.Status.Conditions[i]; c.LastTransitionTime != nil {
+				all = append(all, Occurrence{At: *c.LastTransitionTime, Event: "the Job became " + string(c.Status), Message: c.Message})
 			}
 		}
 	case f.PhJob != nil:
 		all = append(all, happenedToPhJob(f.PhJob)...)
 	case f.Group != nil:
-		all = append(all, occurrence{f.Group.CreationTimestamp.Time, "the PodGroup was created"})
+		all = append(all, Occurrence{At: f.Group.CreationTimestamp, Event: "the PodGroup was created"})
 	}
 	for i := range f.Events {
 		event := &f.Events[i]
-		about := event.InvolvedObject.Kind + " " + event.InvolvedObject.Name
-		all = append(all, occurrence{timeOf(event), joined(about+": "+event.Reason, event.Message)})
+		all = append(all, Occurrence{
+			At: metav1.NewTime(TimeOf(event)), About: []string{event.InvolvedObject.Kind + " " + event.InvolvedObject.Name},
+			Event: event.Reason, Message: event.Message,
+		})
 	}
-	return f.written(all)
+	slices.SortStableFunc(all, func(a, b Occurrence) int { return a.At.Compare(b.At.Time) })
+	return joinedAlike(all)
 }
 
-// written orders occurrences and writes the latest.
-func (f *Facts) written(all []occurrence) []string {
-	slices.SortStableFunc(all, func(a, b occurrence) int { return cmp.Or(a.at.Compare(b.at)) })
+// joinedAlike makes one occurrence of several that say the same at about the same time.
+func joinedAlike(all []Occurrence) []Occurrence {
+	var joined []Occurrence
+	for _, next := range all {
+		same := slices.IndexFunc(joined, func(o Occurrence) bool {
+			return len(o.About) > 0 && o.Event == next.Event && bare(o.Message) == bare(next.Message) && next.At.Sub(o.At.Time) < time.Minute
+		})
+		switch {
+		case same < 0:
+			joined = append(joined, next)
+		case len(next.About) > 0 && !slices.Contains(joined[same].About, next.About[0]):
+			joined[same].About = append(joined[same].About, next.About...)
+		}
+	}
+	return joined
+}
+
+// written writes the latest occurrences. A message that the page has already given is not repeated.
+func (f *Facts) written(page *Page) []string {
+	all := page.Happened
 	var lines []string
 	if left := len(all) - shownOccurrences; left > 0 {
 		lines = append(lines, fmt.Sprintf("(%d earlier)", left))
 		all = all[left:]
 	}
-	for _, h := range all {
-		lines = append(lines, fmt.Sprintf("%s  %-8s %s", h.at.UTC().Format("2006-01-02 15:04:05Z"), f.ago(h.at), h.what))
+	for i := range all {
+		o := &all[i]
+		what := o.Event
+		if len(o.About) > 0 {
+			what = othersAlike(o.About) + ": " + what
+		}
+		if page.hasSaid(bare(o.Message)) {
+			what += ", as said above"
+		} else {
+			page.said = append(page.said, bare(o.Message))
+			what = joined(what, o.Message)
+		}
+		lines = append(lines, fmt.Sprintf("%s  %-8s %s", o.At.UTC().Format("2006-01-02 15:04:05Z"), f.ago(o.At.Time), what))
 	}
 	return lines
 }
 
-// evicted names the evictors of pods, a line for each reason.
-func (f *Facts) evicted() []string {
-	type group struct {
-		pods []string
-		last time.Time
+// othersAlike names one of several objects, and says how many there are.
+func othersAlike(names []string) string {
+	if len(names) == 1 {
+		return names[0]
 	}
-	groups := map[string]*group{}
-	note := func(pod, why string, at time.Time) {
+	return names[0] + " and " + text.Count(len(names)-1, "other")
+}
+
+// evicted names the evictors of pods, a line for each reason.
+func (f *Facts) evicted(page *Page) []string {
+	groups := map[string]*Occurrence{}
+	note := func(pod, why string, at metav1.Time) {
 		if groups[why] == nil {
-			groups[why] = &group{}
+			groups[why] = &Occurrence{Message: why}
 		}
 		g := groups[why]
-		if !slices.Contains(g.pods, pod) {
-			g.pods = append(g.pods, pod)
+		if !slices.Contains(g.About, pod) {
+			g.About = append(g.About, pod)
 		}
-		if at.After(g.last) {
-			g.last = at
+		if at.After(g.At.Time) {
+			g.At = at
 		}
 	}
 	for i := range f.Events {
 		if event := &f.Events[i]; event.InvolvedObject.Kind == "Pod" && slices.Contains(evictions, event.Reason) {
-			note(event.InvolvedObject.Name, event.Message, timeOf(event))
+			note(event.InvolvedObject.Name, event.Message, metav1.NewTime(TimeOf(event)))
 		}
 	}
 	for i := range f.Members {
 		for _, c := range f.Members[i].Status.Conditions {
 			if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-				note(f.Members[i].Name, c.Message, c.LastTransitionTime.Time)
+				note(f.Members[i].Name, c.Message, c.LastTransitionTime)
 			}
 		}
 	}
-	whys := make([]string, 0, len(groups))
-	for why := range groups {
+	whys := make([]*Occurrence, 0, len(groups))
+	for _, why := range groups {
 		whys = append(whys, why)
 	}
-	slices.SortFunc(whys, func(a, b string) int { return groups[b].last.Compare(groups[a].last) })
+	slices.SortFunc(whys, func(a, b *Occurrence) int { return cmp.Or(b.At.Compare(a.At.Time), cmp.Compare(a.Message, b.Message)) })
 	var lines []string
 	for _, why := range whys {
-		g := groups[why]
-		slices.Sort(g.pods)
-		names := g.pods[0]
-		if len(g.pods) > 1 {
-			names = fmt.Sprintf("%s and %s", g.pods[0], count(len(g.pods)-1, "other pod"))
+		slices.Sort(why.About)
+		names := why.About[0]
+		if n := len(why.About) - 1; n > 0 {
+			names = fmt.Sprintf("%s and %s", names, text.Count(n, "other pod"))
 		}
-		lines = append(lines, fmt.Sprintf("%s, %s: %s", names, f.ago(g.last), inOneLine(why)))
+		page.said = append(page.said, bare(why.Message))
+		lines = append(lines, fmt.Sprintf("%s, %s: %s", names, f.ago(why.At.Time), inOneLine(why.Message)))
 	}
 	return lines
 }
 
-// timeOf is when an event happened last.
-func timeOf(event *corev1.Event) time.Time {
+// TimeOf is when an event happened last.
+func TimeOf(event *corev1.Event) time.Time {
 	switch {
 	case event.Series != nil:
 		return event.Series.LastObservedTime.Time
@@ -129,18 +155,14 @@ func timeOf(event *corev1.Event) time.Time {
 	return event.CreationTimestamp.Time
 }
 
-// joined puts a message behind what it is about.
-func joined(what, message string) string {
-	if message = inOneLine(message); message == "" {
-		return what
+// happenedToPhJob lists what its own status tells.
+func happenedToPhJob(job *primehubv1alpha1.PhJob) []Occurrence {
+	all := []Occurrence{{At: job.CreationTimestamp, Event: "the PhJob was created"}}
+	if at := job.Status.StartTime; at != nil {
+		all = append(all, Occurrence{At: *at, Event: "its pod began to run"})
 	}
-	return what + ": " + message
+	if at := job.Status.FinishTime; at != nil {
+		all = append(all, Occurrence{At: *at, Event: "the PhJob became " + string(job.Status.Phase)})
+	}
+	return all
 }
-
-// inOneLine is a message in one line, cut where it is very long.
-func inOneLine(message string) string {
-	return text.Cut(strings.Join(strings.Fields(message), " "), longestText)
-}
-
-// short writes a duration as kubectl does.
-func short(d time.Duration) string { return duration.HumanDuration(max(0, d)) }

@@ -3,19 +3,43 @@ package explain
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Page is what there is to say about an object, in the order in which people ask.
+// Page is what there is to say about an object, in the order in which people ask. Programs get its fields in place of the sentences.
 type Page struct {
-	Title    string    `json:"title"`
-	Sections []Section `json:"sections"`
+	Title    string    `json:"-"`
+	Sections []Section `json:"-"`
+
+	// Kind, Namespace and Name are those of the object, and Phase is what its status says.
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Phase     string `json:"phase,omitempty"`
+	// Since is when it entered the phase, or when it was created where that is not known.
+	Since *metav1.Time `json:"since,omitempty"`
+	// Wait says why it waits; nil if it does not.
+	Wait *Wait `json:"wait,omitempty"`
+	// Waiting is what waits in a queue, in the order in which it starts. Running is what runs there.
+	Waiting []InQueue `json:"waiting,omitempty"`
+	Running []InQueue `json:"running,omitempty"`
+	// Happened is what happened to it, the earliest first.
+	Happened []Occurrence `json:"happened,omitempty"`
+	// MayNotRead are the parts of the cluster that the user may not read, and of which nothing is said.
+	MayNotRead []Part `json:"mayNotRead,omitempty"`
+
+	said []string // the messages that stand on the page, each once
 }
 
 // Section answers one question.
 type Section struct {
-	Heading string   `json:"heading"`
-	Lines   []string `json:"lines"`
+	Heading string
+	Lines   []string
 }
 
 // add adds a section, if it has lines.
@@ -24,6 +48,9 @@ func (p *Page) add(heading string, lines ...string) {
 		p.Sections = append(p.Sections, Section{heading, lines})
 	}
 }
+
+// hasSaid says whether a message stands on the page already.
+func (p *Page) hasSaid(message string) bool { return message != "" && slices.Contains(p.said, message) }
 
 // Write prints the page. emphasize makes the title and the headings stand out; nil leaves them as they are.
 func (p *Page) Write(out io.Writer, emphasize func(string) string) error {
@@ -40,14 +67,6 @@ func (p *Page) Write(out io.Writer, emphasize func(string) string) error {
 	}
 	_, err := io.WriteString(out, text.String())
 	return err
-}
-
-// count writes a number with its noun: "1 pod", "2 pods".
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // ordinal writes a place: 1st, 2nd, 3rd, 4th.
@@ -71,3 +90,66 @@ func first(n int, lines []string) []string {
 	}
 	return append(append([]string{}, lines[:n]...), fmt.Sprintf("and %d more", len(lines)-n))
 }
+
+// Wait is why something waits, as muster-controller and the scheduler found it.
+type Wait struct {
+	// Reason and Message are theirs; Reason is "" if nothing has been found yet.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// FoundAt is when the message was found, if it says so.
+	FoundAt *metav1.Time `json:"foundAt,omitempty"`
+	// Ever says whether it can go on.
+	Ever Ever `json:"ever"`
+	// Short is the amount that is short, if the message names one.
+	Short *Short `json:"short,omitempty"`
+	// Queue is where it waits; Position is its place among the Waiting ones, from 1. Both are 0 if they are not known.
+	Queue    string `json:"queue,omitempty"`
+	Position int    `json:"position,omitempty"`
+	Waiting  int    `json:"waiting,omitempty"`
+	// Before are the ones before it in the queue, the first one first.
+	Before []Ahead `json:"before,omitempty"`
+	// HeldUpBy is the one of them that no other may pass, if there is one.
+	HeldUpBy *Ahead `json:"heldUpBy,omitempty"`
+}
+
+// Ahead is something that waits before another in a queue.
+type Ahead struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Why it is before.
+	Why string `json:"why"`
+}
+
+// Occurrence is an event in the life of an object.
+type Occurrence struct {
+	At metav1.Time `json:"at"`
+	// About are the objects that it happened to, each as "Pod a". It is empty for the object of the page.
+	About []string `json:"about,omitempty"`
+	// Event is the reason of an event, or the phase that was entered.
+	Event string `json:"event"`
+	// Message says more.
+	Message string `json:"message,omitempty"`
+}
+
+// InQueue is a PodGroup that waits or runs in a queue.
+type InQueue struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Minimum is what its minimum requests.
+	Minimum corev1.ResourceList `json:"minimum"`
+	// Message is what was found last about one that waits.
+	Message string `json:"message,omitempty"`
+}
+
+// notSeen stands for the phase of an object that has none.
+const notSeen = "not seen by muster-controller yet"
+
+// Headings that pages of several kinds have.
+const (
+	headingNow     = "What does it do now?"
+	headingBefore  = "Who is before it?"
+	headingFrees   = "What would free it?"
+	headingOptions = "What can you do?"
+)

@@ -7,11 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/phjob"
 	"github.com/muster-sched/muster/pkg/phjob/phase"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // noQueue stands in for the reason of a PhJob whose group is no queue. Its status keeps the reason that it had before.
@@ -19,32 +20,47 @@ const noQueue = "NoQueue"
 
 // phJobCauses has a row for each reason that a PhJob waits for, of status.reason.
 var phJobCauses = map[string]cause{
-	noQueue:                                   {"No queue, or more than one, has the labels of its group.", "An administrator gives them to one queue.", afterAdmin},
-	string(primehubv1alpha1.ReasonOverQuota):  {"The group or the user has too little quota left, so no pod is created.", "", byAmounts},
-	string(primehubv1alpha1.ReasonPodPending): {"Its pod did not start in time, or has not started yet.", "", byAmounts},
+	noQueue:                                   {"No queue, or more than one, has the labels of its group.", "An administrator gives them to one queue.", afterOthers},
+	string(primehubv1alpha1.ReasonOverQuota):  {"The group or the user has too little quota left, so no pod is created.", "", notRuledOut},
+	string(primehubv1alpha1.ReasonPodPending): {"Its pod did not start in time, or has not started yet.", "", notRuledOut},
 }
 
 // PhJob makes the page of a PhJob.
 func PhJob(f Facts) Page {
 	job := f.PhJob
-	page := Page{Title: fmt.Sprintf("PhJob %s/%s: %s, created %s", job.Namespace, job.Name,
-		cmp.Or(job.Status.Phase, "not seen by muster-controller yet"), f.ago(job.CreationTimestamp.Time))}
+	page := Page{
+		Title: fmt.Sprintf("PhJob %s/%s: %s, created %s", job.Namespace, job.Name, cmp.Or(string(job.Status.Phase), notSeen), f.ago(job.CreationTimestamp.Time)),
+		Kind:  "PhJob", Namespace: job.Namespace, Name: job.Name, Phase: string(job.Status.Phase), Since: &job.CreationTimestamp,
+	}
 	page.add(headingNow, f.phJobDoes()...)
 	page.add("Its group and its user", f.groupAndUser()...)
 	page.add("Its schedule", f.schedule()...)
 	switch job.Status.Phase {
 	case "", primehubv1alpha1.PhJobPending, primehubv1alpha1.PhJobPreparing:
-		reason := string(job.Status.Reason)
-		if queue, _ := f.queueOfGroup(); queue == nil && len(f.Queues) > 0 {
-			reason = noQueue
-		}
-		f.addWait(&page, phJobCauses, reason, job.Status.Message)
+		f.addWait(&page, f.findingOfPhJob())
 	}
 	f.addEnd(&page)
 	if !phase.IsFinal(job.Status.Phase) {
-		page.add(headingOptions, fmt.Sprintf(`kubectl -n %s patch phjob %s --type merge -p '{"spec":{"cancel":true}}'    cancels it`, job.Namespace, job.Name))
+		page.add(headingOptions, fmt.Sprintf("muster phjob cancel -n %s %s    cancels it", job.Namespace, job.Name))
 	}
 	return page
+}
+
+// findingOfPhJob is why a PhJob waits. While it has no pod its PodGroup says that: the first status of each PhJob says that quota is short.
+func (f *Facts) findingOfPhJob() finding {
+	status := &f.PhJob.Status
+	if queue, _ := f.queueOfGroup(); queue == nil && len(f.Queues) > 0 {
+		return findingOf(phJobCauses, noQueue, status.Message)
+	}
+	if status.Phase == primehubv1alpha1.PhJobPreparing || f.Group == nil || !waits(f.Group) {
+		return f.best(findingOf(phJobCauses, string(status.Reason), status.Message))
+	}
+	found := f.ofGroup()
+	if found.cause != nil && found.cause.ever == notRuledOut && admitted(f.Group) == 0 {
+		own := phJobCauses[string(primehubv1alpha1.ReasonOverQuota)]
+		found.reason, found.cause = string(primehubv1alpha1.ReasonOverQuota), &own
+	}
+	return found
 }
 
 // phJobDoes says what a PhJob runs and where its pod is. It adds how often it went back to its queue, and why it ended.
@@ -59,7 +75,7 @@ func (f *Facts) phJobDoes() []string {
 		lines = append(lines, line)
 	}
 	if status.Requeued > 0 {
-		line := "It went back to its queue " + count(int(status.Requeued), "time") + ", because its pod did not start in time"
+		line := "It went back to its queue " + text.Count(int(status.Requeued), "time") + ", because its pod did not start in time"
 		if spec.RequeueLimit != nil {
 			line += fmt.Sprintf("; it fails when that would be more than %d", *spec.RequeueLimit)
 		}
@@ -103,7 +119,7 @@ func (f *Facts) groupAndUser() []string {
 // queueOfGroup is the queue of a PhJob's PodGroup, or else that of its group. Nil, and why, if there is none.
 func (f *Facts) queueOfGroup() (*schedulingv1beta1.Queue, error) {
 	if f.Group != nil {
-		if queue := f.queue(usage.QueueOf(f.Group)); queue != nil {
+		if queue := f.queue(admission.QueueOf(f.Group)); queue != nil {
 			return queue, nil
 		}
 	}
@@ -126,16 +142,4 @@ func (f *Facts) schedule() []string {
 		return []string{joined("PhSchedule "+name+" created it, and creates no further ones now", f.PhSchedule.Status.Message)}
 	}
 	return []string{fmt.Sprintf("PhSchedule %s created it. The next one comes at %s.", name, f.PhSchedule.Status.NextRunTime.UTC().Format("2006-01-02 15:04:05Z"))}
-}
-
-// happenedToPhJob lists what its own status tells.
-func happenedToPhJob(job *primehubv1alpha1.PhJob) []occurrence {
-	all := []occurrence{{job.CreationTimestamp.Time, "the PhJob was created"}}
-	if at := job.Status.StartTime; at != nil {
-		all = append(all, occurrence{at.Time, "its pod began to run"})
-	}
-	if at := job.Status.FinishTime; at != nil {
-		all = append(all, occurrence{at.Time, "the PhJob became " + string(job.Status.Phase)})
-	}
-	return all
 }

@@ -10,15 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // Queue makes the page of a queue that exists.
 func Queue(f Facts, name string) Page {
 	queue := f.queue(name)
-	page := Page{Title: fmt.Sprintf("Queue %s: %s", name, cmp.Or(queue.Status.State, "not seen by muster-controller yet"))}
+	page := Page{
+		Title: fmt.Sprintf("Queue %s: %s", name, cmp.Or(string(queue.Status.State), notSeen)),
+		Kind:  "Queue", Name: name, Phase: string(queue.Status.State),
+	}
 	page.add("How full is it?", f.fullness(queue)...)
 	if c := meta.FindStatusCondition(queue.Status.Conditions, schedulingv1beta1.QueueValidCondition); c != nil && c.Status == metav1.ConditionFalse {
 		page.add("What is wrong with it?", inOneLine(c.Message))
@@ -27,73 +32,103 @@ func Queue(f Facts, name string) Page {
 	page.add("Who uses it?", users(queue)...)
 	var running []string
 	for i := range f.Groups {
-		if group := &f.Groups[i]; usage.QueueOf(group) == name && group.Status.Phase == schedulingv1beta1.PodGroupRunning {
-			running = append(running, fmt.Sprintf("%s: %s", titleOf(group), withoutPods(usage.MinimumOf(group))))
+		if group := &f.Groups[i]; admission.QueueOf(group) == name && group.Status.Phase == schedulingv1beta1.PodGroupRunning {
+			page.Running = append(page.Running, inQueue(group))
+			running = append(running, fmt.Sprintf("%s: %s", titleOf(group), withoutPods(admission.MinimumOf(group))))
 		}
 	}
 	slices.Sort(running)
 	page.add("What runs, and what does its minimum need?", first(10, running)...)
-	var waiting []string
-	for i, group := range f.waiting(name) {
-		line := fmt.Sprintf("%d. %s: needs %s", i+1, titleOf(group), withoutPods(usage.MinimumOf(group)))
-		if c := schedulingv1beta1.CurrentCondition(group.Status.Conditions); c != nil {
-			line += "; " + inOneLine(c.Message)
-		}
-		waiting = append(waiting, line)
-	}
-	page.add("What waits, and in which order?", first(10, waiting)...)
+	page.add("What waits, and in which order?", first(10, f.waitingIn(&page, name))...)
+	page.add("What runs and waits in your namespace?", first(10, f.own(name))...)
 	f.addEnd(&page)
 	return page
+}
+
+func inQueue(group *schedulingv1beta1.PodGroup) InQueue {
+	kind, name := ownerOf(group)
+	return InQueue{Kind: kind, Namespace: group.Namespace, Name: name, Minimum: admission.MinimumOf(group).ToResourceList()}
+}
+
+// waitingIn lists what waits in a queue. A message that several have stands once.
+func (f *Facts) waitingIn(page *Page, name string) []string {
+	if f.Lacks(PartGroups, PartPriorities, PartPhJobs) {
+		return nil
+	}
+	var lines []string
+	for i, group := range f.waiting(name) {
+		entry := inQueue(group)
+		line := fmt.Sprintf("%d. %s: needs %s", i+1, titleOf(group), withoutPods(admission.MinimumOf(group)))
+		if c := schedulingv1beta1.CurrentCondition(group.Status.Conditions); c != nil {
+			entry.Message = bare(c.Message)
+			if page.hasSaid(entry.Message) {
+				line += "; the same"
+			} else {
+				line = joinedBy(line, inOneLine(entry.Message))
+				page.said = append(page.said, entry.Message)
+			}
+		}
+		page.Waiting, lines = append(page.Waiting, entry), append(lines, line)
+	}
+	return lines
+}
+
+func joinedBy(line, more string) string {
+	if more == "" {
+		return line
+	}
+	return line + "; " + more
 }
 
 // fullness has a line for each resource that is used or limited in the queue, or limited in an ancestor.
 func (f *Facts) fullness(queue *schedulingv1beta1.Queue) []string {
 	var lines []string
 	for _, q := range f.path(queue.Name) {
-		used, limit, kept := resources.FromResourceList(q.Status.Allocated), limitOf(q), reservedFor(q)
-		deserved, guarantee := shareOf(q), resources.FromResourceList(q.Spec.Guarantee.Resource)
-		names := limit.Clone()
+		figures := f.FiguresOf(q)
+		figures.Limit = limitOf(q) // each ancestor has lines of its own
+		names := figures.Limit.Clone()
 		if q == queue {
-			names.Add(used)
+			names.Add(figures.Used)
+			names.Add(figures.Reserved)
 		}
 		for _, name := range sorted(names) {
-			if name == corev1.ResourcePods && limit[name] == 0 {
+			if name == corev1.ResourcePods && figures.Limit[name] == 0 {
 				continue
 			}
-			lines = append(lines, fullnessOf(q.Name, name, used[name], kept[name], limit, deserved, guarantee))
+			lines = append(lines, fullnessOf(q.Name, name, figures))
 		}
 	}
 	if len(lines) == 0 {
-		return []string{"Nothing is used, and nothing is limited."}
+		lines = append(lines, "Nothing is used, and nothing is limited.")
 	}
-	return lines
+	if queue.Status.Muster == nil {
+		return lines // no controller has counted its Jobs
+	}
+	running, waiting := JobsOf(queue)
+	return append(lines, fmt.Sprintf("Jobs, with those of queues below it: %d running, %d waiting.", running, waiting))
 }
 
-// shareOf is what a queue is owed: as muster-controller has worked it out, or else as it is written.
-func shareOf(queue *schedulingv1beta1.Queue) resources.List {
-	if extension := queue.Status.Muster; extension != nil && extension.Deserved != nil {
-		return resources.FromResourceList(extension.Deserved)
-	}
-	return resources.FromResourceList(queue.Spec.Deserved)
-}
-
-func fullnessOf(queue string, name corev1.ResourceName, used, reserved int64, limit, deserved, guarantee resources.List) string {
+func fullnessOf(queue string, name corev1.ResourceName, figures quota.Figures) string {
+	used := figures.Used[name]
 	line := fmt.Sprintf("%s: %s %s used", queue, format(name, used), name)
-	if most, limited := limit[name]; limited {
+	if most, limited := figures.Limit[name]; limited {
 		line = fmt.Sprintf("%s: %s of %s %s used", queue, format(name, used), format(name, most), name)
 		if most > 0 {
 			line += fmt.Sprintf(" (%d%%)", used*100/most)
 		}
 	}
 	var more []string
-	if reserved > 0 {
+	if reserved := figures.Reserved[name]; reserved > 0 {
 		more = append(more, format(name, reserved)+" reserved for Jobs that start")
 	}
-	if share, written := deserved[name]; written {
+	if share, known := figures.Share[name]; known {
 		more = append(more, "share "+format(name, share))
 	}
-	if kept, written := guarantee[name]; written {
+	if kept, written := figures.Guarantee[name]; written {
 		more = append(more, "guaranteed "+format(name, kept))
+	}
+	if borrowed := figures.Borrowed()[name]; borrowed > 0 {
+		more = append(more, format(name, borrowed)+" borrowed")
 	}
 	return strings.Join(append([]string{line}, more...), ", ")
 }
@@ -130,7 +165,7 @@ func users(queue *schedulingv1beta1.Queue) []string {
 		lines = append(lines, user.Name+": "+withoutPods(resources.FromResourceList(user.Allocated)))
 	}
 	if n := int(queue.Status.Muster.OtherUsers); n > 0 {
-		lines = append(lines, "and "+count(n, "other user"))
+		lines = append(lines, "and "+text.Count(n, "other user"))
 	}
 	return lines
 }

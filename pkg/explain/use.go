@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -33,7 +33,7 @@ func (g Gang) Size() int {
 // that have not started count as used in the queue, but not on nodes.
 func LargestGang(f Facts, pod *corev1.Pod, queue string) Gang {
 	found := Gang{Queue: -1}
-	found.Nodes, _ = Fit(Rooms(f.Nodes, f.Bound), pod)
+	found.Nodes = Fit(Rooms(f.Nodes, f.Bound), pod)
 	asks := resources.PodRequests(pod)
 	for _, q := range f.path(queue) {
 		limit, used := limitOf(q), resources.FromResourceList(q.Status.Allocated)
@@ -68,8 +68,8 @@ func Uses(f Facts) []Use {
 	for i := range f.Bound {
 		pod := &f.Bound[i]
 		user, queue := pod.Labels[schedulingv1beta1.UserLabel], pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
-		if group := groups[usage.PodGroupOf(pod)]; group != nil {
-			user, queue = group.Labels[schedulingv1beta1.UserLabel], usage.QueueOf(group)
+		if group := groups[admission.PodGroupOf(pod)]; group != nil {
+			user, queue = group.Labels[schedulingv1beta1.UserLabel], admission.QueueOf(group)
 		}
 		if queue == "" {
 			continue

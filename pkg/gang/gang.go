@@ -54,6 +54,8 @@ type Member struct {
 	Terminating bool
 	// BoundFor is the UID of the PodGroup that the scheduler bound the member for. It is "" if another client bound it, or it is not bound.
 	BoundFor types.UID
+	// Node is where the member holds room, "" for nowhere.
+	Node string
 	// Account is the account that the pod names itself, "" for none. A member whose account was written with its binding names none.
 	Account string
 }
@@ -113,7 +115,7 @@ func (g *Gang) Put(m *Member) {
 	}
 	if old, ok := g.members[m.UID]; ok {
 		if m.State == Waiting && old.State != Bound {
-			m.State = old.State // the scheduler knows more than the API
+			m.State, m.Node = old.State, old.Node // the scheduler knows more than the API
 		}
 		if g.Counts(old) && g.isOwn(old) && m.Terminating {
 			g.noteLoss(old)
@@ -362,6 +364,9 @@ func (g *Gang) SeatedWith(members []*Member) bool {
 // Partial says whether attempts for this PodGroup have bound some members, yet too few hold room. Members that were bound otherwise do not
 // make a gang partial: the gang was never started with them.
 func (g *Gang) Partial() bool { return g.total.own > 0 && !g.Seated() }
+
+// HasEnding says whether pods exist that do not count: they are of an earlier incarnation, or are being deleted.
+func (g *Gang) HasEnding() bool { return len(g.members) > g.total.all }
 
 // CountWaiting is the number of current members that have no node and hold no room.
 func (g *Gang) CountWaiting() int { return g.total.waiting }

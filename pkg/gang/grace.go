@@ -7,8 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// LongestGrace is how long a pod may take to end where it uses what is not its queue's: beyond the share, or beyond the capability. Anybody may
-// write a longer grace period on a pod. Without the bound it would keep borrowed room for ever.
+// LongestGrace is how long a pod may take to end where it uses more than its queue's share or capability. Anybody may write a longer grace
+// period on a pod. Without the bound it would keep borrowed room for ever.
 const LongestGrace = 10 * time.Minute
 
 // longestGrace is LongestGrace as the API has it.
@@ -20,7 +20,7 @@ func GraceOf(pod *corev1.Pod) time.Duration {
 	return time.Duration(min(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds), century)) * time.Second
 }
 
-// BoundedGrace is the grace period in seconds to delete a pod with that is to end in time; nil if its own is short enough.
+// BoundedGrace is the grace period in seconds for the deletion of a pod that is to end in time. It is nil if the pod's own is short enough.
 func BoundedGrace(pod *corev1.Pod) *int64 {
 	if GraceOf(pod) <= LongestGrace && !Lingers(pod) {
 		return nil

@@ -25,7 +25,8 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// KeyOf returns the gang that a pod names, by our annotation or by the label of scheduler-plugins; false for a pod without a gang.
+// KeyOf returns the gang that a pod names, by our annotation or by the label of scheduler-plugins. It returns false for a pod without a
+// gang.
 func KeyOf(pod *corev1.Pod) (Key, bool) {
 	if pod.Spec.SchedulingGroup != nil {
 		return Key{}, false // a native pod group, which upstream schedules
@@ -48,7 +49,7 @@ func IsMember(pod *corev1.Pod) bool {
 // awaitingPrefix begins the name of the gang of a pod that waits for its PodGroup. No PodGroup can have a name with a slash.
 const awaitingPrefix = "pod/"
 
-// AwaitingKey is the key of a pod that must have a PodGroup and names none: it is a gang of its own, whose PodGroup is missing.
+// AwaitingKey is the key of a pod that must have a PodGroup and names none. Such a pod is a gang of its own, whose PodGroup is missing.
 func AwaitingKey(pod *corev1.Pod) Key {
 	return Key{Namespace: pod.Namespace, Name: awaitingPrefix + string(pod.UID)}
 }

@@ -36,7 +36,7 @@ func MemberOf(pod *corev1.Pod, requests resources.List) *Member {
 		m.Version = version
 	}
 	if pod.Spec.NodeName != "" {
-		m.State, m.BoundFor = Bound, types.UID(pod.Annotations[schedulingv1beta1.BoundForAnnotation])
+		m.State, m.Node, m.BoundFor = Bound, pod.Spec.NodeName, types.UID(pod.Annotations[schedulingv1beta1.BoundForAnnotation])
 	}
 	return m
 }
@@ -48,6 +48,11 @@ func LacksPodGroup(pod *corev1.Pod) bool {
 	return pod.Annotations[schedulingv1beta1.GroupNameAnnotation] == "" && pod.Labels[schedulingx.PodGroupLabel] == "" &&
 		pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil &&
 		!IsCritical(pod)
+}
+
+// IsFinished says whether a pod has ended by itself.
+func IsFinished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // IsCritical says whether a pod is system-critical.
@@ -105,10 +110,10 @@ func WillingFirst(asks func(*corev1.Pod) bool) func(a, b *Member) int {
 	}
 }
 
-// MayBeEvicted says whether a pod may ever be evicted for other pods. It may not if it goes soon, or is of an upstream pod group. The
-// caller looks at its priority, and at what it says itself (AsksToStay).
+// MayBeEvicted says whether a pod may ever be evicted for other pods. It may not if it goes soon, is system-critical, or is of an upstream pod
+// group. The caller looks at its priority, and at what it says itself (AsksToStay).
 func MayBeEvicted(pod *corev1.Pod) bool {
-	return (pod.DeletionTimestamp == nil || Lingers(pod)) && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil
+	return !IsCritical(pod) && (pod.DeletionTimestamp == nil || Lingers(pod)) && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil
 }
 
 // AsksToStay says whether a pod says itself that it must not be evicted. It has a key of Volcano's for that, a DaemonSet owns it, or it is being

@@ -37,9 +37,9 @@ func ChargedTo(pod *corev1.Pod, accounts Accounts) string {
 	return cmp.Or(accounts.Last, accounts.Named)
 }
 
-// AwaitsKubelet says whether a pod was created with a node, and no kubelet has taken it yet. Anyone who may create pods can name a node that
-// does not exist, or amounts that it does not have. A kubelet takes only what fits on its node, and says so: each pod that it takes has the
-// condition PodScheduled. The API server writes the same condition when it binds a pod for a scheduler.
+// AwaitsKubelet says whether a pod was created with a node, and no kubelet has taken it yet. Anyone who may create pods can name a node
+// that does not exist, or amounts that it does not have. A kubelet takes only pods that fit on its node, and says so. Each pod that it
+// takes has the condition PodScheduled. The API server writes the same condition when it binds a pod for a scheduler.
 func AwaitsKubelet(pod *corev1.Pod) bool {
 	if _, written := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]; written || pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodPending {
 		return false

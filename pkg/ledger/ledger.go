@@ -166,6 +166,13 @@ func (l *Ledger) Changes() int64 {
 	return l.changes
 }
 
+// Snapshot copies the tree of the queues, with what they use and what is assumed for them.
+func (l *Ledger) Snapshot() *quota.Tree {
+	l.lock()
+	defer l.mu.Unlock()
+	return l.tree.Clone()
+}
+
 // Ratio is how much of its share a queue and its descendants use, with what is assumed for them.
 func (l *Ledger) Ratio(queue string, shares quota.Shares) quota.Ratio {
 	l.lock()
@@ -257,28 +264,9 @@ func (l *Ledger) DropAssumed(key string) (freed bool) {
 
 // Room says whether an amount fits in the queue and its ancestors, beside all used and assumed amounts. Nil means yes.
 func (l *Ledger) Room(queue string, want resources.List) *quota.Shortage {
-	return l.RoomBehind(nil, queue, want)
-}
-
-// RoomBehind is Room beside what is reserved for claims that come first.
-func (l *Ledger) RoomBehind(ahead []quota.Claim, queue string, want resources.List) *quota.Shortage {
 	l.lock()
 	defer l.mu.Unlock()
-	return l.tree.Room(queue, want, ahead...)
-}
-
-// RoomBesideReserved is Room beside what is reserved.
-func (l *Ledger) RoomBesideReserved(reserved quota.Reserved, queue string, want resources.List) *quota.Shortage {
-	l.lock()
-	defer l.mu.Unlock()
-	return l.tree.RoomBesideReserved(reserved, queue, want)
-}
-
-// AddReserved adds the part of a claim that is free to what is reserved. It says whether all queues that are asked have some of it free.
-func (l *Ledger) AddReserved(reserved quota.Reserved, claim quota.Claim) bool {
-	l.lock()
-	defer l.mu.Unlock()
-	return l.tree.AddReserved(reserved, claim)
+	return l.tree.Room(queue, want)
 }
 
 // Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
@@ -288,7 +276,7 @@ func (l *Ledger) Exceeds(queue string, want resources.List) bool {
 	return l.tree.Exceeds(queue, want)
 }
 
-// RoomFor is RoomBehind for the holder of a key. Its own assumed amount does not count.
+// RoomFor is Room for the holder of a key, beside what is reserved for claims that come first. Its own assumed amount does not count.
 func (l *Ledger) RoomFor(key string, ahead []quota.Claim, queue string, want resources.List) *quota.Shortage {
 	l.lock()
 	defer l.mu.Unlock()
@@ -327,11 +315,25 @@ func (l *Ledger) Users(queue string) []quota.UserUse {
 	return l.used.Users(queue)
 }
 
+// BorrowedByOthers is, for each queue, what the charges of other queues are beyond their shares, in sum.
+func (l *Ledger) BorrowedByOthers(shares quota.Shares) map[string]resources.List {
+	l.lock()
+	defer l.mu.Unlock()
+	return l.used.BorrowedByOthers(shares)
+}
+
 // Terms are the terms of a queue that count. They must not be changed.
 func (l *Ledger) Terms(queue string) quota.Terms {
 	l.lock()
 	defer l.mu.Unlock()
 	return l.tree.Terms(queue)
+}
+
+// Below lists a queue and its descendants by name: the queues whose use is part of its own.
+func (l *Ledger) Below(queue string) []string {
+	l.lock()
+	defer l.mu.Unlock()
+	return l.tree.Below(queue)
 }
 
 // Limits are the capability of a queue. For a resource that the queue does not name, its nearest ancestor's counts.
@@ -388,18 +390,12 @@ func (l *Ledger) Differing() []string {
 	l.lock()
 	defer l.mu.Unlock()
 	used, all := map[string]resources.Sums{}, map[string]resources.Sums{}
-	count := func(sums map[string]resources.Sums, e entry) {
-		if sums[e.queue] == nil {
-			sums[e.queue] = resources.Sums{}
-		}
-		sums[e.queue].Add(e.amount)
-	}
 	for _, charge := range l.charges {
-		count(used, charge)
-		count(all, charge)
+		resources.AddTo(used, charge.queue, charge.amount)
+		resources.AddTo(all, charge.queue, charge.amount)
 	}
 	for _, assumed := range l.assumed {
-		count(all, assumed)
+		resources.AddTo(all, assumed.queue, assumed.amount)
 	}
 	return sets.List(sets.New(l.used.Differing(used)...).Insert(l.tree.Differing(all)...))
 }
@@ -424,13 +420,6 @@ func (l *Ledger) dropAssumed(key string) {
 		l.changes++
 		l.tree.Sub(assumed.queue, assumed.amount)
 	}
-}
-
-// Evictions answers for many requests whether quota could be made for them. The units are in the order in which they may be evicted.
-func (l *Ledger) Evictions(shares quota.Shares, units []quota.Unit) *quota.Evictions {
-	l.lock()
-	defer l.mu.Unlock()
-	return l.tree.Evictions(shares, units)
 }
 
 // Overused lists the accounts that use more than their capability. Pods that leave do not count.
@@ -463,7 +452,7 @@ func (l *Ledger) usedWithout(leaving []types.UID) *quota.Tree {
 func (l *Ledger) MayReclaim(shares quota.Shares, account string, want resources.List) bool {
 	l.lock()
 	defer l.mu.Unlock()
-	return l.tree.Reclaim(shares, account, 0, want).IsOwed()
+	return l.tree.Reclaim(shares, account, 0, want).HasClaim()
 }
 
 // Reclaim answers for the holder of a key which units may be evicted for it. The holder's assumed amount does not count, nor do charges of

@@ -39,6 +39,8 @@ type Unchecked struct {
 	Rule string `json:"rule"`
 	// Needs says what is missing.
 	Needs Need `json:"needs"`
+	// Part: only a part of the policy needs that, and the rest was checked.
+	Part bool `json:"part,omitempty"`
 	// Objects is the number of objects that were not held against the rule.
 	Objects int `json:"objects"`
 }
@@ -119,6 +121,9 @@ func (r *Rules) Check(ctx context.Context, objects []Object, known Known) (Repor
 			continue
 		}
 		report.Checked++
+		for i := range answer.problems {
+			answer.problems[i] = hint(answer.problems[i])
+		}
 		report.Findings = append(report.Findings, object.findings(answer.problems)...)
 		report.Warnings = append(report.Warnings, object.findings(answer.warnings)...)
 		for _, u := range answer.unchecked {
@@ -130,7 +135,9 @@ func (r *Rules) Check(ctx context.Context, objects []Object, known Known) (Repor
 
 // addUnchecked counts a rule that one object was not held against.
 func (r *Report) addUnchecked(u Unchecked) {
-	same := func(other Unchecked) bool { return other.Rule == u.Rule && other.Needs == u.Needs }
+	same := func(other Unchecked) bool {
+		return other.Rule == u.Rule && other.Needs == u.Needs && other.Part == u.Part
+	}
 	if i := slices.IndexFunc(r.NotChecked, same); i >= 0 {
 		r.NotChecked[i].Objects++
 		return

@@ -104,6 +104,10 @@ func TestFindingsOfTheSchema(t *testing.T) {
 		"an unknown field of the pod": {strings.Replace(job, "image: main", "img: main", 1), []string{"10 spec.tasks[0].template.spec.containers[0].img: unknown field"}},
 		"an unknown field of metadata": {strings.Replace(queue, "name: small", "name: small, colour: red", 1),
 			[]string{"3 metadata.colour: unknown field"}},
+		"tasks as the design writes them": {strings.Replace(job, "spec:\n  tasks:", "spec:\n  taskSpecs:", 1), []string{"4 spec.tasks: Required value",
+			`5 spec.taskSpecs: unknown field "spec.taskSpecs": remove it, or correct its name. Volcano's design documents write it so; the field is tasks`}},
+		"a priority class as the design writes it": {strings.Replace(job, "spec:\n", "spec:\n  priorityClass: high\n", 1),
+			[]string{`5 spec.priorityClass: unknown field "spec.priorityClass": remove it, or correct its name. Volcano's design documents write it so; the field is priorityClassName`}},
 		"metadata of a wrong type": {strings.Replace(queue, "name: small", "name: small, labels: {a: 1}", 1), []string{"3 metadata: "}},
 		"a name that is no name":   {strings.Replace(queue, "small", "../small", 1), []string{"3 metadata.name: Invalid value: \"../small\""}},
 		"no name":                  {strings.Replace(queue, "{name: small}", "{}", 1), []string{"1 : Invalid value: null: some validation rules were not checked", "3 metadata.name: Required value: name or generateName is required"}},
@@ -253,6 +257,9 @@ func TestFieldsWithoutEffectAreWarnedOf(t *testing.T) {
 		"an estimate":         {strings.Replace(job, "spec:\n", "spec:\n  runningEstimate: 1h\n", 1), "spec.runningEstimate: has no effect yet"},
 		"a topology policy":   {strings.Replace(job, "replicas:", "topologyPolicy: restricted\n    replicas:", 1), "spec.tasks: topologyPolicy does not choose nodes"},
 		"no topology policy":  {strings.Replace(job, "replicas:", "topologyPolicy: none\n    replicas:", 1), ""},
+		"no tier":             {strings.Replace(job, "spec:\n", "spec:\n  networkTopology: {mode: hard}\n", 1), "spec.networkTopology: mode hard asks for nothing without a tier"},
+		"a tier":              {strings.Replace(job, "spec:\n", "spec:\n  networkTopology: {highestTierName: rack}\n", 1), ""},
+		"a soft topology":     {strings.Replace(job, "spec:\n", "spec:\n  networkTopology: {mode: soft}\n", 1), ""},
 		"a queue":             {queue, ""},
 		"a queue's weight":    {queue + "spec: {weight: 2}\n", ""},
 		"a type":              {queue + "spec: {type: elastic}\n", "spec.type: has no effect"},
@@ -489,4 +496,27 @@ func FuzzLint(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAStarWithoutQuotesIsExplained: the design documents write it so, and YAML takes it for a reference.
+func TestAStarWithoutQuotesIsExplained(t *testing.T) {
+	for text, explained := range map[string]bool{
+		"policies:\n- event: *\n  action: RestartJob\n": true,
+		"policies:\n  - event: * # any\n":               true,
+		"policies:\n- events: [*, PodFailed]\n":         true,
+		"policies: [\n":                                 false,
+		"policies:\n- event: \"*\"\n  action: [\n":      false,
+	} {
+		_, err := lint.Read("job.yaml", []byte(text))
+		require.Error(t, err)
+		assert.Equal(t, explained, strings.Contains(err.Error(), `write "*" in quotes`), "%s: %v", text, err)
+	}
+}
+
+// TestContainersAsAMapAreExplained as a list is meant.
+func TestContainersAsAMapAreExplained(t *testing.T) {
+	text := strings.Replace(job, "[{name: main, image: main}]", "{name: main, image: main}", 1)
+	require.NotEqual(t, job, text)
+	found := strings.Join(lines(check(t, shipped(t), text, lint.Known{})), "\n")
+	assert.Contains(t, found, "Write a list: a dash before the first field of each container")
 }

@@ -95,7 +95,7 @@ func parse(file string, document []byte, lines int) ([]Object, error) {
 	} else {
 		var err error
 		if data, err = yaml.YAMLToJSON(document); err != nil {
-			return nil, fmt.Errorf("%s: the document from line %d on is no YAML: %w", file, lines+1, err)
+			return nil, fmt.Errorf("%s: the document from line %d on is no YAML: %w%s", file, lines+1, err, hintOfYAML(document))
 		}
 	}
 	var value any

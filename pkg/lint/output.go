@@ -36,7 +36,11 @@ func (r Report) writeText(out io.Writer) error {
 	}
 	text.WriteString("\n")
 	for _, u := range r.NotChecked {
-		fmt.Fprintf(&text, "not checked for %s: %s, which needs %s\n", count(u.Objects, "object"), u.Rule, u.Needs)
+		rule := u.Rule
+		if u.Part {
+			rule = "a part of " + rule
+		}
+		fmt.Fprintf(&text, "not checked for %s: %s, which needs %s\n", count(u.Objects, "object"), rule, u.Needs)
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

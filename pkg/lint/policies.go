@@ -360,7 +360,7 @@ func (p *policy) note(q *request, decisions []validating.PolicyDecision, told *a
 	for i, decision := range decisions {
 		if len(decisions) == len(p.needs.each) {
 			if need, missing := q.missing(p.needs.each[i]); missing {
-				told.leaveOut(p.Name, need)
+				told.leaveOutPart(p.Name, need, len(decisions) > 1)
 				continue
 			}
 		}
@@ -371,8 +371,11 @@ func (p *policy) note(q *request, decisions []validating.PolicyDecision, told *a
 }
 
 // leaveOut notes that a rule was not asked.
-func (a *answer) leaveOut(rule string, need Need) {
-	if left := (Unchecked{Rule: rule, Needs: need}); !slices.Contains(a.unchecked, left) {
+func (a *answer) leaveOut(rule string, need Need) { a.leaveOutPart(rule, need, false) }
+
+// leaveOutPart is leaveOut for a rule, or for only a part of it.
+func (a *answer) leaveOutPart(rule string, need Need, part bool) {
+	if left := (Unchecked{Rule: rule, Needs: need, Part: part}); !slices.Contains(a.unchecked, left) {
 		a.unchecked = append(a.unchecked, left)
 	}
 }

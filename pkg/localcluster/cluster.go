@@ -267,7 +267,7 @@ func stopSupervisor(ctx context.Context, dir string, pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("killing the cluster's supervisor, process %d: %w", pid, err)
 	}
-	if err := wait.PollUntilContextTimeout(ctx, pollInterval, stopPatience, true, gone); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, pollInterval, stopTimeout, true, gone); err != nil {
 		return fmt.Errorf("waiting for the end of the cluster's supervisor, process %d: %w", pid, err)
 	}
 	return nil

@@ -93,6 +93,11 @@ func install(ctx context.Context, l *layout) error {
 	if err := awaitAPI(ctx, client); err != nil {
 		return err
 	}
+	if l.options.History {
+		if err := installHistory(ctx, l, client); err != nil {
+			return err
+		}
+	}
 	for _, name := range []string{MusterScheduler, MusterController} {
 		if err := writeServiceAccountKubeconfig(ctx, l, kube, name); err != nil {
 			return err

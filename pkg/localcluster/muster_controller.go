@@ -18,6 +18,9 @@ func musterControllerComponent(l *layout) Component {
 	if l.options.has(MusterScheduler) && l.options.has(KubeScheduler) {
 		args = append(args, "--served-scheduler-names=muster,volcano") // as in manifests/deploy/second-scheduler
 	}
+	if l.options.History {
+		args = append(args, "--history-dir="+l.historyDir())
+	}
 	return Component{
 		Name:   MusterController,
 		Binary: l.binaries.own(MusterController),

@@ -30,6 +30,9 @@ const (
 	MaxNodes = 10000
 )
 
+// DefaultNodeResources are the further resources of the nodes that users start: enough for manifests/examples.
+func DefaultNodeResources() map[string]string { return map[string]string{"nvidia.com/gpu": "2"} }
+
 // Options say what a cluster consists of. The zero value of every field but Dir is usable.
 type Options struct {
 	// Dir is the cluster's folder. It is made if it does not exist, and must be empty if it does.
@@ -51,6 +54,9 @@ type Options struct {
 	// KubernetesVersion is the release of the control plane: [KubernetesVersion] or one of [OlderVersions]. Empty means what
 	// [VersionVariable] says, else [KubernetesVersion]. A cluster of an older release keeps its own scheduler: Muster's runs beside it.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+
+	// History has muster-controller keep a history of Jobs, and the API server serve it.
+	History bool `json:"history,omitempty"`
 
 	// ControlPlaneOnly leaves out everything but etcd, kube-apiserver and kube-controller-manager.
 	ControlPlaneOnly bool `json:"controlPlaneOnly,omitempty"`

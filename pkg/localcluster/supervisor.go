@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// stopPatience is how long a killed process may take to be gone.
-const stopPatience = 10 * time.Second
+// stopTimeout is how long a killed process may take to be gone.
+const stopTimeout = 10 * time.Second
 
 // supervisor is the parent of a cluster's components. It records in DIR/state.json what becomes
 // of each.
@@ -162,7 +162,7 @@ func (s *supervisor) stop(c *child) error {
 		}
 	}
 	_ = c.process.Kill()
-	if !waitClosed(c.ended, stopPatience) {
+	if !waitClosed(c.ended, stopTimeout) {
 		return fmt.Errorf("stopping %s: process %d does not end", c.component.Name, c.process.Pid)
 	}
 	return nil

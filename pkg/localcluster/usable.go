@@ -7,7 +7,7 @@ const SimulatedNodeTaint = "muster.sh/simulated-node"
 
 var simulatedTaint = corev1.Taint{Key: SimulatedNodeTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}
 
-// isUsable says whether pods find a place on a node: it is ready, and has no taint but that of simulated nodes.
+// isUsable says whether pods find a place on a node. It does if it is ready, and has no taint but that of simulated nodes.
 func isUsable(node *corev1.Node) bool {
 	for _, taint := range node.Spec.Taints {
 		if !taint.MatchTaint(&simulatedTaint) {

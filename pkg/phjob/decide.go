@@ -208,6 +208,20 @@ func (f *Facts) explainPending() (primehubv1alpha1.PhJobReason, string) {
 	return primehubv1alpha1.ReasonOverQuota, messageShort
 }
 
+// IsNews says whether a change of status is worth an event. It is if the phase changes, or if quota turns out to be short. A new PhJob
+// is Pending before anybody has looked at quota.
+func IsNews(last, next *primehubv1alpha1.PhJobStatus) bool {
+	if next.Phase == primehubv1alpha1.PhJobPending && next.Reason == primehubv1alpha1.ReasonOverQuota {
+		return lacksQuota(next) && !lacksQuota(last)
+	}
+	return last.Phase != next.Phase
+}
+
+// lacksQuota says whether a status says which quota is short.
+func lacksQuota(status *primehubv1alpha1.PhJobStatus) bool {
+	return status.Phase == primehubv1alpha1.PhJobPending && strings.HasPrefix(status.Message, messageShort+": ")
+}
+
 // wait is when time alone changes something; 0 if it does not.
 func (f *Facts) wait(next *primehubv1alpha1.PhJobStatus) time.Duration {
 	var left time.Duration

@@ -123,6 +123,30 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestEventsOfAPhJob: a new PhJob that starts at once has no event that its quota is short.
+func TestEventsOfAPhJob(t *testing.T) {
+	const (
+		pending, preparing = primehubv1alpha1.PhJobPending, primehubv1alpha1.PhJobPreparing
+		overQuota          = primehubv1alpha1.ReasonOverQuota
+	)
+	type status = primehubv1alpha1.PhJobStatus
+	newJob := status{Phase: pending, Reason: overQuota, Message: messageShort}
+	lacks := status{Phase: pending, Reason: overQuota, Message: messageShort + ": 4 needed"}
+	for name, c := range map[string]struct {
+		last, next status
+		want       bool
+	}{
+		"new":                               {status{}, newJob, false},
+		"new, and quota is short":           {newJob, lacks, true},
+		"less quota is short":               {lacks, status{Phase: pending, Reason: overQuota, Message: messageShort + ": 3 needed"}, false},
+		"starts":                            {newJob, status{Phase: preparing, Reason: primehubv1alpha1.ReasonPodPending}, true},
+		"goes back to the queue":            {status{Phase: preparing}, status{Phase: pending, Reason: primehubv1alpha1.ReasonPodPending}, true},
+		"has another message while it runs": {status{Phase: preparing}, status{Phase: preparing, Message: "a"}, false},
+	} {
+		assert.Equal(t, c.want, IsNews(&c.last, &c.next), name)
+	}
+}
+
 func TestTimesAndCounts(t *testing.T) {
 	next, _ := Decide(facts(primehubv1alpha1.PhJobPreparing, corev1.PodPending, old, requeued(1, 5)))
 	assert.EqualValues(t, 2, next.Requeued)

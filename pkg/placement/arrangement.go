@@ -57,7 +57,7 @@ func (a *arrangement) placeSome(by strategy) bool {
 }
 
 func (a *arrangement) feasibility() Feasibility {
-	if len(a.order) == len(a.problem.Members) {
+	if len(a.order) == a.count() {
 		return Possible
 	}
 	return Impossible

@@ -12,6 +12,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
+// The reasons that upstream's filters give. The packages that define them are not part of the plugin interface; a test compares the texts.
+const (
+	reasonAffinity             = "node(s) didn't match pod affinity rules"
+	reasonExistingAntiAffinity = "node(s) didn't satisfy existing pods anti-affinity rules"
+	reasonSpread               = "node(s) didn't match pod topology spread constraints"
+)
+
 // constraints are the inter-pod constraints between the members of a gang: required affinity and anti-affinity, and required spreading. A
 // constraint that selects only pods outside the gang does not count. The places of the members do not change it.
 type constraints struct {

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // recorder is a profile that records the nodes that its filters are asked about.
@@ -159,7 +160,7 @@ func TestEventsForAllMembersThatWereTriedRetryTheGang(t *testing.T) {
 	calls := 0
 	decision := planner.Decide(t.Context(), elastic(1, &calls, needsLostZone, needsDisk, needsNineCPUs), infos)
 	require.Equal(t, Impossible, decision.Feasibility)
-	assert.Contains(t, decision.Message, "no room for the only member of the gang")
+	assert.Contains(t, decision.Message, "no room for the one pod that the gang needs to start")
 	assert.Equal(t, sets.New(names.NodeAffinity, names.NodeResourcesFit), decision.Rejectors)
 	assert.Equal(t, []string{"m0", "m1", "m2"}, podNames(decision.Rejected))
 	assert.Nil(t, decision.Shortfall)
@@ -188,7 +189,7 @@ func TestRoomIsReservedForTheFirstMembersOnly(t *testing.T) {
 	assert.Equal(t, map[types.UID]string{"m0": "n1"}, decision.Reserve.Of)
 
 	alternative := planner.newAlternatives(problem).next(&outcome{
-		view: viewOf(t, planner, problem, infos), Packing: Packing{Placed: []int{0}},
+		view: viewOf(t, planner, problem, infos), problem: problem, Packing: Packing{Placed: []int{0}},
 	})
 	assert.False(t, alternative.Reserve || alternative.Renew || alternative.Reserved != nil)
 }
@@ -259,7 +260,7 @@ func TestOutlooks(t *testing.T) {
 		running  func(*corev1.Pod)
 		change   func(*Problem)
 		outlook  string // what the message ends with
-		givenUp  bool
+		noPlaces bool
 		tooLarge bool
 	}{
 		"nothing is known":        {2, ends, func(*Problem) {}, "; nearest: n0 lacks 1 cpu", false, false},
@@ -269,8 +270,8 @@ func TestOutlooks(t *testing.T) {
 			"; room is being reserved for it", false, false},
 		"no room can be reserved":              {2, urgent, func(p *Problem) { p.Reserve = true }, none, true, false},
 		"the reservation cannot be renewed":    {2, urgent, func(p *Problem) { p.Reserve, p.Renew, p.Reserved = true, true, map[types.UID]string{"worker-0": "n0"} }, none, true, false},
-		"none could be reserved before":        {2, urgent, func(p *Problem) { p.GivenUp = true }, none, false, false},
-		"now room can be reserved again":       {2, ends, func(p *Problem) { p.GivenUp, p.Reserve = true, true }, "; room is being reserved for it", false, false},
+		"none could be reserved before":        {2, urgent, func(p *Problem) { p.NoPlaces = true }, none, false, false},
+		"now room can be reserved again":       {2, ends, func(p *Problem) { p.NoPlaces, p.Reserve = true, true }, "; room is being reserved for it", false, false},
 		"another gang has a reservation":       {2, ends, func(p *Problem) { p.HeldByReservation = true }, "; room is reserved for a gang that has waited longer", false, false},
 		"another gang has one, and it has too": {2, ends, func(p *Problem) { p.HeldByReservation, p.Reserve = true, true }, "; room is being reserved for it", false, false},
 	}
@@ -283,7 +284,7 @@ func TestOutlooks(t *testing.T) {
 			require.Equal(t, Impossible, decision.Feasibility)
 			assert.Regexp(t, "^room for 1 of the . members that start together", decision.Message)
 			assert.True(t, strings.HasSuffix(decision.Message, test.outlook), decision.Message)
-			assert.Equal(t, test.givenUp, decision.GivenUp)
+			assert.Equal(t, test.noPlaces, decision.NoPlaces)
 			assert.Equal(t, test.tooLarge, decision.TooLarge)
 		})
 	}
@@ -316,7 +317,7 @@ func TestAnUncertainGangWithAReservationWaits(t *testing.T) {
 	problem.Reserve, problem.Reserved, problem.Priority = true, nil, -1 // the running pod is more important
 	decision = planner.Decide(t.Context(), problem, infos)
 	assert.Equal(t, Uncertain, decision.Feasibility)
-	assert.True(t, decision.GivenUp)
+	assert.True(t, decision.NoPlaces)
 
 	planner, infos = plannerOn(t, []*corev1.Node{nodeIn("a", "n0", 5), nodeIn("a", "n1", 6)})
 	problem = problemOf(append(some(1, "large", cpus("6")), some(1, "small", cpus("5"))...))
@@ -412,7 +413,7 @@ func TestWhatRefusesComesFirst(t *testing.T) {
 		"a port, and a node without room": {nodes, []*corev1.Pod{in("other", "o", on("n1"), four), in("other", "p", on("n1"))}, some(2, "m", port),
 			"room for 1 of the 2 members that start together; 1 more needs 1 cpu; nearest: n1 lacks 1 cpu (host port 80 allows one of these pods on a node)"},
 		"a port of another pod": {nodes, []*corev1.Pod{in("other", "o", on("n0"), port), in("other", "p", on("n1"), port)}, some(1, "m", port),
-			"no room for the only member of the gang; 1 more finds no node (node(s) didn't have free ports for the requested pod ports); it needs 1 cpu"},
+			"no room for the one pod that the gang needs to start; 1 more finds no node (node(s) didn't have free ports for the requested pod ports); it needs 1 cpu"},
 		"anti-affinity": {nodes, nil, some(3, "m", awayFrom(corev1.LabelHostname, "m")),
 			"1 more finds no node (anti-affinity allows one of these pods on a node); it needs 1 cpu"},
 		"a selector": {nodes, nil, some(1, "m", needsDisk),
@@ -423,6 +424,7 @@ func TestWhatRefusesComesFirst(t *testing.T) {
 			decision := planner.Decide(t.Context(), problemOf(c.gang), infos)
 			assert.Equal(t, Impossible, decision.Feasibility)
 			assert.Contains(t, decision.Message, c.says)
+			assert.Equal(t, decision.TooLarge, text.RulesOut(decision.Message))
 		})
 	}
 }

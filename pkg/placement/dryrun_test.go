@@ -138,7 +138,7 @@ func TestReservedPlacesWithoutDevicesAreRenewed(t *testing.T) {
 	problem.Reserve, problem.Renew = true, true
 	decision := planner.Decide(t.Context(), problem, infos)
 	require.Equal(t, Impossible, decision.Feasibility)
-	assert.True(t, decision.GivenUp || decision.Reserve != nil, "other places are chosen, or the gang is given up")
+	assert.True(t, decision.NoPlaces || decision.Reserve != nil, "other places are chosen, or the gang backs off")
 }
 
 // kinds are the numbers of free devices of each kind on each node.

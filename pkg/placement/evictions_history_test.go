@@ -127,7 +127,7 @@ func (h *evictionHistory) seat(l *load, pods []*corev1.Pod, evicts bool) bool {
 	if !evicts {
 		if w.anyRules().HasQuota() {
 			problem := problemOf(pods)
-			v := newView(h.t.Context(), w.planner.profile, problem, membersOf(w.planner.profile, problem), w.infos)
+			v := problem.on(h.t.Context(), w.planner.profile, membersOf(w.planner.profile, problem.Members), w.infos)
 			if packing, _, _ := v.place(v.fits); packing.Feasibility == Possible {
 				h.start(pods, v.nodesOf(packing.Places))
 				return true

@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // explain is a sentence about what is missing. The text changes only when the missing amounts change. If more room on a node would not
@@ -36,7 +37,7 @@ func (o *outcome) explain() string {
 	if o.apart {
 		needs += " where the inter-pod constraints of the gang let them go"
 	}
-	room, reasons, near := roomFor(sum(o.Placed), len(o.problem.Members)), o.refusals(worst), o.nearest(worst)
+	room, reasons, near := roomFor(sum(o.Placed), o.count()), o.refusals(worst), o.nearest(worst)
 	switch {
 	case reasons == "" && near == "":
 		return fmt.Sprintf("%s; %s %s", room, more, needs)
@@ -76,7 +77,7 @@ func needsOwnNode(pod *corev1.Pod) string {
 // comes after the number of all its members that wait.
 func roomFor(placed, members int) string {
 	if members == 1 {
-		return "no room for the only member of the gang"
+		return "no room for the one pod that the gang needs to start"
 	}
 	return fmt.Sprintf("room for %d of the %d members that start together", placed, members)
 }
@@ -86,9 +87,9 @@ func (o *outcome) outlook(othersTried bool) string {
 	reserved := o.problem.Reserved != nil || o.reserve != nil
 	switch {
 	case o.tooLarge && !othersTried:
-		return "; it would not fit into an empty cluster either"
-	case o.tooLarge || o.givenUp || o.problem.GivenUp && !reserved:
-		return "; no room is reserved for it: it would not fit either if everything of its priority and below had ended"
+		return "; " + text.NotIfEmpty
+	case o.tooLarge || o.noPlaces || o.problem.NoPlaces && !reserved:
+		return "; no room is reserved for it: " + text.NotIfEnded
 	case reserved:
 		return "; room is being reserved for it"
 	case o.problem.HeldByReservation:

@@ -2,12 +2,23 @@ package placement
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
 )
+
+// Places are nodes for the members of a gang that has to wait for them.
+type Places struct {
+	// Of has the node of each member.
+	Of map[types.UID]string
+	// Avoid are the nodes that were avoided.
+	Avoid sets.Set[string]
+	// AwaitsOwn: pods of the gang's own queue must end before it fits there.
+	AwaitsOwn bool
+}
 
 // waiting selects the pods, and the nodes, that a reservation waits for.
 type waiting struct {
@@ -36,23 +47,23 @@ func (p *Problem) ways(avoid sets.Set[string]) (ways []waiting) {
 // chooseReservation chooses the places to reserve for a gang that does not fit. They are nil if there are none even when all pods that it
 // may wait for have ended. If possible it waits for no pods of the gang's own queue. It avoids nodes with pods that never end by themselves, and nodes
 // that are to be avoided, if it can.
-func (v *view) chooseReservation() *Places {
-	before := v.reservedPlaces()
-	avoid := v.problem.Avoid.Clone()
-	if v.problem.Renew {
+func (v *view) chooseReservation(p *Problem) *Places {
+	before := v.reservedPlaces(p.Reserved)
+	avoid := p.Avoid.Clone()
+	if p.Renew {
 		before = v.withoutLate(before, avoid)
 	}
-	for _, w := range v.problem.ways(avoid) {
-		if places, ok := v.placesLater(w, before); ok {
-			return &Places{Of: v.nodesOf(places), Avoid: w.avoid, AwaitsOwn: v.problem.OwnQueue != nil && !w.keepOwn}
+	for _, w := range p.ways(avoid) {
+		if places, ok := v.placesLater(p, w, before); ok {
+			return &Places{Of: v.nodesOf(places), Avoid: w.avoid, AwaitsOwn: p.OwnQueue != nil && !w.keepOwn}
 		}
 	}
 	return nil
 }
 
 // placesLater finds places on which the gang fits in the end, the earlier ones if possible.
-func (v *view) placesLater(w waiting, before [][]Place) ([][]Place, bool) {
-	later := v.later(w)
+func (v *view) placesLater(p *Problem, w waiting, before [][]Place) ([][]Place, bool) {
+	later := v.later(p, w)
 	if v.constraints != nil {
 		s := later.newSearch()
 		s.avoid = w.avoid
@@ -63,8 +74,8 @@ func (v *view) placesLater(w waiting, before [][]Place) ([][]Place, bool) {
 	return PackLater(v.demands, v.nodes, freeOf(later.nodes), fits, before)
 }
 
-// reservedPlaces are the places that are reserved for the gang, by demand.
-func (v *view) reservedPlaces() [][]Place {
+// reservedPlaces are reserved places of members, by demand.
+func (v *view) reservedPlaces(reserved map[types.UID]string) [][]Place {
 	index := make(map[string]int, len(v.nodes))
 	for n, node := range v.nodes {
 		index[node.Name] = n
@@ -73,7 +84,7 @@ func (v *view) reservedPlaces() [][]Place {
 	for d, class := range v.classes {
 		counts := map[int]int{}
 		for _, m := range class {
-			if n, ok := index[v.problem.Reserved[m.UID]]; ok {
+			if n, ok := index[reserved[m.UID]]; ok {
 				counts[n]++
 			}
 		}
@@ -113,14 +124,14 @@ func (v *view) withoutLate(before [][]Place, avoid sets.Set[string]) [][]Place {
 }
 
 // later is the cluster as it will be. The pods that a reservation may wait for have ended, and held room is given back.
-func (v *view) later(w waiting) *view {
+func (v *view) later(p *Problem, w waiting) *view {
 	later := v.whatIf()
 	later.ended.withoutNominated = true
 	for n, info := range v.infos {
-		later.nodes[n].Free.Add(v.problem.Held[v.nodes[n].Name])
+		later.nodes[n].Free.Add(v.held[n])
 		later.nodes[n].Free.Add(v.nominated[n])
 		for _, pod := range info.GetPods() {
-			if !v.problem.stays(pod.GetPod(), w) {
+			if !p.stays(pod.GetPod(), w) {
 				later.remove(n, pod, freedBy(pod, v.names))
 			}
 		}

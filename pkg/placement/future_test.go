@@ -199,7 +199,7 @@ func TestPlacesToReserve(t *testing.T) {
 				problem.Members = append(problem.Members, memberFor(running(string(uid), "3")))
 			}
 			m := &members{classes: [][]*gang.Member{problem.Members}, demands: []Demand{{Requests: problem.Members[0].Requests, Count: 2}}}
-			places := newView(t.Context(), &cpuProfile{refused: test.refused}, problem, m, test.nodes).chooseReservation()
+			places := problem.on(t.Context(), &cpuProfile{refused: test.refused}, m, test.nodes).chooseReservation(problem)
 			assert.ElementsMatch(t, test.avoid, avoid.UnsortedList(), "the problem does not change")
 			if test.places == nil {
 				assert.Nil(t, places)
@@ -231,7 +231,7 @@ func TestAReservationWaitsForItsOwnQueueLast(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			problem := &Problem{Members: []*gang.Member{memberFor(running("a", "2"))}, OwnQueue: c.isOwn}
 			m := &members{classes: [][]*gang.Member{problem.Members}, demands: []Demand{{Requests: problem.Members[0].Requests, Count: 1}}}
-			places := newView(t.Context(), &cpuProfile{}, problem, m, c.nodes).chooseReservation()
+			places := problem.on(t.Context(), &cpuProfile{}, m, c.nodes).chooseReservation(problem)
 			require.NotNil(t, places)
 			assert.Equal(t, map[types.UID]string{"a": c.node}, places.Of)
 			assert.Equal(t, c.awaitsOwn, places.AwaitsOwn)

@@ -140,5 +140,5 @@ func memberFor(pod *corev1.Pod) *gang.Member {
 // viewOf is the view of a problem on all nodes.
 func viewOf(t testing.TB, planner *Planner, problem *Problem, infos []fwk.NodeInfo) *view {
 	t.Helper()
-	return newView(t.Context(), planner.profile, problem, membersOf(planner.profile, problem), infos)
+	return problem.on(t.Context(), planner.profile, membersOf(planner.profile, problem.Members), infos)
 }

@@ -10,19 +10,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
-
-// Seat is the room that evictions make for a whole gang.
-type Seat struct {
-	// Victims are all needed: without any one of them the gang does not fit. A WholeGang and its surplus count as one.
-	Victims []*Victim
-	// Places has the node of each member when the victims are gone.
-	Places map[types.UID]string
-	// Order is that of the Decision: the members must be placed in it because they have inter-pod constraints. It is nil for any order.
-	Order []types.UID
-}
 
 // Rules say which victims may be evicted together.
 type Rules interface {
@@ -42,18 +33,12 @@ const maxRoomCalls = 10 * maxCalls
 // order of RankForRoom. A victim of a later rule is taken only if those of earlier rules do not help.
 // Reservations for the problem, and its need for exact places, make no difference.
 func (p *Planner) MakeRoom(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo, candidates []*Victim, rules Rules) *Seat {
-	if len(nodes) == 0 {
+	if nodes = problem.within(nodes); len(nodes) == 0 {
 		return nil
 	}
-	r := newRoom(newView(ctx, p.profile, problem, membersOf(p.profile, problem), nodes), candidates, rules)
-	if !r.isPossible() {
-		return nil
-	}
-	usable, stages := r.usable, r.stages()
-	for i, rule := range stages {
-		r.last = rule
-		r.usable = cloneAll(usable)
-		if i+1 < len(stages) && !r.couldHaveRoom() {
+	r := newRoom(problem.on(ctx, p.profile, membersOf(p.profile, problem.Members), nodes), candidates, rules)
+	for _, r.last = range r.stages() {
+		if !r.findUsable() {
 			continue
 		}
 		if seat := r.best(); seat != nil {
@@ -77,28 +62,66 @@ func (r *room) stages() []quota.Rule {
 	return sets.List(rules)
 }
 
-func cloneAll(lists [][]bool) [][]bool {
-	clones := make([][]bool, len(lists))
-	for i, list := range lists {
-		clones[i] = slices.Clone(list)
-	}
-	return clones
-}
-
-// best is the cheapest seat that was found; nil if there is none.
+// best is the cheapest seat that was found; nil if there is none. Victims are taken in two orders until the members fit, and spare ones are
+// given back. If a single member lacks nothing but room on a node, the order of the nodes' offers is enough.
 func (r *room) best() *Seat {
 	var best *Seat
-	for _, attempt := range []func() bool{r.takeByNode, r.takeByRank} {
-		if attempt() {
+	orders := []func() (takeMore func() bool){r.byNode, r.byRank}
+	switch {
+	case r.constraints != nil:
+		orders = orders[1:]
+	case r.count() == 1 && r.isExact() && r.rules.HasQuota():
+		orders = orders[:1]
+	}
+	for _, begin := range orders {
+		if r.takeUntilEnough(begin()) {
 			r.giveBackSpare()
-			if seat := r.seat(); seat != nil && (best == nil || costOf(seat.Victims).compare(costOf(best.Victims)) < 0) {
+			if seat := r.seat(); seat != nil && (best == nil || seat.IsCheaperThan(best)) {
 				best = seat
 			}
 		}
-		r.giveAllBack()
+		for i := range r.candidates {
+			if r.taken[i] {
+				r.giveBack(i)
+			}
+		}
 	}
 	return best
 }
+
+// takeUntilEnough takes victims until the members fit. takeMore returns false if it finds none to take.
+func (r *room) takeUntilEnough(takeMore func() bool) bool {
+	for !r.isEnough() {
+		if !takeMore() {
+			return false
+		}
+	}
+	return true
+}
+
+// byRank takes candidates in their order, in groups whose size doubles.
+func (r *room) byRank() func() bool {
+	next, size := 0, 1
+	return func() bool {
+		taken := 0
+		for ; next < len(r.candidates) && taken < size; next++ {
+			if r.take(next) {
+				taken++
+			}
+		}
+		size *= 2
+		return taken > 0
+	}
+}
+
+// answer says whether a node may ever take the pods of a demand.
+type answer uint8
+
+const (
+	unasked answer = iota
+	mayTake
+	neverTakes
+)
 
 // part is a pod of a candidate on a node.
 type part struct {
@@ -120,6 +143,7 @@ type room struct {
 	slots      [][]int // of each demand and node
 	total      []int   // of each demand
 	changed    []int   // nodes whose slots must be counted again
+	answers    [][]answer
 	usable     [][]bool
 	last       quota.Rule // victims of later rules are not taken
 	calls      int
@@ -130,66 +154,75 @@ func newRoom(v *view, candidates []*Victim, rules Rules) *room {
 		view: v.whatIf(), rules: rules, candidates: candidates, parts: make([][]part, len(candidates)), taken: make([]bool, len(candidates)),
 		surplus: map[string][]int{}, whole: map[string]int{}, on: make([][]int, len(v.nodes)), total: make([]int, len(v.demands)), calls: maxRoomCalls,
 	}
-	index := make(map[string]int, len(v.nodes))
+	index, frees := make(map[string]int, len(v.nodes)), newAmounts(v.names)
 	for n, node := range v.nodes {
 		index[node.Name] = n
 		r.changed = append(r.changed, n)
 	}
 	for i, c := range candidates {
 		for _, pod := range c.Pods() {
-			if n, known := index[pod.GetPod().Spec.NodeName]; known {
-				r.parts[i] = append(r.parts[i], part{n, pod, freedBy(pod, v.names)})
+			if n, known := index[pod.GetPod().Spec.NodeName]; known && (c.OnlyOn == "" || c.OnlyOn == v.nodes[n].Name) {
+				r.parts[i] = append(r.parts[i], part{n, pod, frees.freedBy(pod)})
 				if on := r.on[n]; len(on) == 0 || on[len(on)-1] != i {
 					r.on[n] = append(on, i)
 				}
 			}
 		}
 		switch c.Kind {
-		case SurplusMember:
+		case gang.SurplusMember:
 			r.surplus[c.Gang] = append(r.surplus[c.Gang], i)
-		case WholeGang:
+		case gang.WholeGang:
 			r.whole[c.Gang] = i
 		}
 	}
 	for range v.demands {
 		r.slots = append(r.slots, make([]int, len(v.nodes)))
+		r.answers = append(r.answers, make([]answer, len(v.nodes)))
 	}
 	return r
 }
 
-// isPossible says whether the members would fit without all candidates. It notes which nodes take pods of each demand then.
-func (r *room) isPossible() bool {
-	for i := range r.candidates {
-		r.vacate(i)
+// findUsable finds, for each demand, the nodes that may take its pods without all candidates of the present stage. Amounts decide, and filters
+// whose answer no eviction changes. It returns false if the members cannot fit even then.
+func (r *room) findUsable() bool {
+	most := freeOf(r.nodes)
+	for n := range most {
+		most[n] = most[n].Clone()
 	}
-	fits := r.hasRoom()
-	for d := range r.demands {
-		usable := make([]bool, len(r.nodes))
-		for n := range usable {
-			usable[n] = r.slots[d][n] > 0
-		}
-		r.usable = append(r.usable, usable)
-	}
-	for i := range r.candidates {
-		r.occupy(i)
-	}
-	return fits
-}
-
-// couldHaveRoom says whether the members would fit on the nodes without all candidates that may be taken now.
-func (r *room) couldHaveRoom() bool {
-	var gone []int
 	for i, c := range r.candidates {
 		if c.Rule <= r.last {
-			r.vacate(i)
-			gone = append(gone, i)
+			for _, p := range r.parts[i] {
+				most[p.node].Add(p.frees)
+			}
 		}
 	}
-	fits := r.hasRoom()
-	for _, i := range gone {
-		r.occupy(i)
+	r.usable = make([][]bool, len(r.demands))
+	for d, demand := range r.demands {
+		r.usable[d] = make([]bool, len(r.nodes))
+		total := 0
+		for n := range r.nodes {
+			if slots := Slots(demand, most[n]); slots > 0 && r.mayFit(d, n) {
+				r.usable[d][n] = true
+				total += slots
+			}
+		}
+		if total < demand.Count {
+			return false
+		}
 	}
-	return fits
+	return true
+}
+
+// mayFit says whether evictions on a node may let the pods of a demand go there.
+func (r *room) mayFit(d, n int) bool {
+	answer := &r.answers[d][n]
+	if *answer == unasked {
+		*answer = mayTake
+		if status := r.ask(d, n); status.Code() == fwk.UnschedulableAndUnresolvable && !r.constraints.mayPassLater(d, status) {
+			*answer = neverTakes
+		}
+	}
+	return *answer == mayTake
 }
 
 // vacate takes the pods of a candidate off their nodes, without regard to the rules.
@@ -211,7 +244,7 @@ func (r *room) occupy(i int) {
 // take takes a candidate if the rules allow it. A gang goes only with its surplus.
 func (r *room) take(i int) bool {
 	c := r.candidates[i]
-	if r.taken[i] || c.Rule > r.last || c.Kind == WholeGang && slices.ContainsFunc(r.surplus[c.Gang], func(s int) bool { return !r.taken[s] }) || !r.rules.Take(c) {
+	if r.taken[i] || c.Rule > r.last || c.Kind == gang.WholeGang && slices.ContainsFunc(r.surplus[c.Gang], func(s int) bool { return !r.taken[s] }) || !r.rules.Take(c) {
 		return false
 	}
 	r.taken[i] = true
@@ -222,7 +255,7 @@ func (r *room) take(i int) bool {
 // isBound says whether a candidate must go because the rest of its gang does.
 func (r *room) isBound(i int) bool {
 	whole, known := r.whole[r.candidates[i].Gang]
-	return known && r.candidates[i].Kind == SurplusMember && r.taken[whole]
+	return known && r.candidates[i].Kind == gang.SurplusMember && r.taken[whole]
 }
 
 // giveBack undoes take.
@@ -230,14 +263,6 @@ func (r *room) giveBack(i int) {
 	r.taken[i] = false
 	r.rules.GiveBack(r.candidates[i])
 	r.occupy(i)
-}
-
-func (r *room) giveAllBack() {
-	for i := range slices.Backward(r.candidates) {
-		if r.taken[i] {
-			r.giveBack(i)
-		}
-	}
 }
 
 // isEnough says whether the members fit without the taken victims, in quota and on the nodes.
@@ -314,40 +339,6 @@ func (v *view) place(fits Fits) (packing Packing, order []types.UID, calls int) 
 	return packing, order, maxCalls - s.calls
 }
 
-// takeByRank takes the fewest candidates in their order with which the members fit.
-func (r *room) takeByRank() bool {
-	var all []int
-	for i := range r.candidates {
-		if r.take(i) {
-			all = append(all, i)
-		}
-	}
-	if !r.isEnough() {
-		return false
-	}
-	kept := len(all)
-	keep := func(count int) {
-		for ; kept > count; kept-- {
-			r.giveBack(all[kept-1])
-		}
-		for ; kept < count; kept++ {
-			r.take(all[kept])
-		}
-	}
-	low, high := 0, len(all)
-	for low < high {
-		middle := (low + high) / 2
-		keep(middle)
-		if r.isEnough() {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	keep(high)
-	return r.isEnough()
-}
-
 // giveBackSpare gives back every victim without which the members still fit, the most important first. It does so in groups, whose size
 // doubles after each success. The filters may allow more to be given back after the first groups, unless the slots alone decide.
 func (r *room) giveBackSpare() {
@@ -403,6 +394,19 @@ func (r *room) seat() *Seat {
 	return seat
 }
 
+// IsCheaperThan says whether the victims of a seat cost less than those of another one. Both were chosen among the same candidates.
+func (s *Seat) IsCheaperThan(other *Seat) bool {
+	return costOf(s.Victims).compare(costOf(other.Victims)) < 0
+}
+
+// WholeGangs is how many gangs are evicted whole; 0 for no seat.
+func (s *Seat) WholeGangs() int {
+	if s == nil {
+		return 0
+	}
+	return costOf(s.Victims).wholeGangs
+}
+
 // cost is the cost of victims: the class of the most important one, and how many are evicted.
 type cost struct{ class, protected, wholeGangs, pods int }
 
@@ -422,7 +426,7 @@ func (c *cost) add(v *Victim) {
 	if v.Protected {
 		c.protected++
 	}
-	if v.Kind == WholeGang {
+	if v.Kind == gang.WholeGang {
 		c.wholeGangs++
 	}
 	c.pods += len(v.Pods()) + len(v.Unseen)

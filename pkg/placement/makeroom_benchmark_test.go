@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/quota"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -53,7 +54,7 @@ func BenchmarkMakeRoom(b *testing.B) {
 			var candidates []*Victim
 			for _, info := range infos {
 				for _, pod := range info.GetPods() {
-					candidates = append(candidates, &Victim{Victim: preemption.NewPodVictim(pod, nil, nil), Kind: SinglePod, Rule: quota.ByPriority, class: 1})
+					candidates = append(candidates, &Victim{Victim: preemption.NewPodVictim(pod, nil, nil), Kind: gang.SinglePod, Rule: quota.ByPriority, class: 1})
 				}
 			}
 			for b.Loop() {

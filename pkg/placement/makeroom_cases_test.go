@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	"pgregory.net/rapid"
 
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -259,7 +260,7 @@ func TestRoomForRealFilters(t *testing.T) {
 			var candidates []*Victim
 			for _, info := range infos {
 				for _, pod := range info.GetPods() {
-					candidates = append(candidates, &Victim{Victim: preemption.NewPodVictim(pod, nil, nil), Kind: SinglePod, Rule: quota.ByPriority})
+					candidates = append(candidates, &Victim{Victim: preemption.NewPodVictim(pod, nil, nil), Kind: gang.SinglePod, Rule: quota.ByPriority})
 				}
 			}
 			slices.SortFunc(candidates, func(a, b *Victim) int { return -cmp.Compare(namesOf([]*Victim{a})[0], namesOf([]*Victim{b})[0]) })

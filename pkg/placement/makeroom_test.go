@@ -168,9 +168,9 @@ func (w *town) open(t require.TestingT) {
 			name := pod.GetPod().Annotations["gang"]
 			switch {
 			case w.leaving.Has(pod.GetPod().Name):
-				w.candidates = append(w.candidates, w.judged(&Victim{Victim: preemption.NewPodVictim(pod, nil, nil), Kind: SinglePod}))
+				w.candidates = append(w.candidates, w.judged(&Victim{Victim: preemption.NewPodVictim(pod, nil, nil), Kind: gang.SinglePod}))
 			case name == "":
-				candidates = append(candidates, w.judged(&Victim{Victim: preemption.NewPodVictim(pod, nil, nil), Kind: SinglePod}))
+				candidates = append(candidates, w.judged(&Victim{Victim: preemption.NewPodVictim(pod, nil, nil), Kind: gang.SinglePod}))
 			default:
 				if byGang[name] == nil {
 					byGang[name] = map[types.UID]fwk.PodInfo{}
@@ -218,7 +218,7 @@ func (w *town) gangVictims(name string, pods map[types.UID]fwk.PodInfo) []*Victi
 		}
 		return from[:min(len(from), len(members)-w.specs[name].min)]
 	}
-	return g.Candidates(members, math.MaxInt32, gang.LeastImportantFirst)
+	return g.Candidates(members, math.MaxInt32, gang.LeastImportantFirst, gang.AsksToStay)
 }
 
 // judged fills in what the search does not look up.
@@ -343,7 +343,7 @@ func without(victims []*Victim, i int) []*Victim {
 }
 
 func isBoundSurplus(victims []*Victim, v *Victim) bool {
-	return v.Kind == SurplusMember && slices.ContainsFunc(victims, func(o *Victim) bool { return o.Kind == WholeGang && o.Gang == v.Gang })
+	return v.Kind == gang.SurplusMember && slices.ContainsFunc(victims, func(o *Victim) bool { return o.Kind == gang.WholeGang && o.Gang == v.Gang })
 }
 
 // solutions are all sets of candidates that are right.

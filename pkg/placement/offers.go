@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
@@ -32,11 +33,9 @@ type nodewise struct {
 	refused []bool           // candidates that the rules do not allow
 }
 
-// takeByNode takes victims where they make the next slot at the least cost, until all members have one. Then it takes what the quota needs.
-func (r *room) takeByNode() bool {
-	if r.constraints != nil {
-		return false
-	}
+// byNode takes victims where they make the next slot at the least cost, for one demand after the other. When all members have a slot it takes
+// what the quota needs, by rank.
+func (r *room) byNode() func() bool {
 	for i, c := range r.candidates {
 		if c.Rule == quota.NotAllowed {
 			r.take(i) // it goes anyway
@@ -55,18 +54,14 @@ func (r *room) takeByNode() bool {
 			w.placed[d][place.Node] += place.Count
 		}
 	}
-	for _, d := range bySize(r.demands, r.nodes) {
-		if w.demand = d; !w.placeRest(r.demands[d].Count - packing.Placed[d]) {
-			return false
+	rest, forQuota := bySize(r.demands, r.nodes), r.byRank()
+	return func() bool {
+		if len(rest) == 0 {
+			return !r.rules.HasQuota() && forQuota()
 		}
+		w.demand, rest = rest[0], rest[1:]
+		return w.placeRest(r.demands[w.demand].Count - packing.Placed[w.demand])
 	}
-	for i := range r.candidates {
-		if r.rules.HasQuota() {
-			break
-		}
-		r.take(i)
-	}
-	return r.isEnough()
 }
 
 // placeRest makes room for the members of the demand that have no place.
@@ -204,7 +199,7 @@ func (w *nodewise) lacks(n int) []int64 {
 // withSurplus adds the surplus of the gangs that are among the victims.
 func (w *nodewise) withSurplus(victims []int) (all []int) {
 	for _, i := range victims {
-		if c := w.candidates[i]; c.Kind == WholeGang {
+		if c := w.candidates[i]; c.Kind == gang.WholeGang {
 			for _, s := range w.surplus[c.Gang] {
 				if !w.taken[s] && !slices.Contains(all, s) && !slices.Contains(victims, s) {
 					all = append(all, s)
@@ -246,7 +241,7 @@ func (w *nodewise) pieces(n int) []piece {
 // isRefused says whether the rules have refused a candidate, or surplus that must go with it.
 func (w *nodewise) isRefused(i int) bool {
 	c := w.candidates[i]
-	return w.refused[i] || c.Kind == WholeGang && slices.ContainsFunc(w.surplus[c.Gang], func(s int) bool { return w.refused[s] && !w.taken[s] })
+	return w.refused[i] || c.Kind == gang.WholeGang && slices.ContainsFunc(w.surplus[c.Gang], func(s int) bool { return w.refused[s] && !w.taken[s] })
 }
 
 // cheapest chooses victims on a node that free what it lacks. They are few, and of the lowest classes that have enough. In each

@@ -11,25 +11,26 @@ import (
 // outcome is the result for one choice of members.
 type outcome struct {
 	*view
+	problem *Problem
 	Packing
 	order    []types.UID // in which the members must be placed, nil for any
 	apart    bool        // there is room, but not where the inter-pod constraints let the members go
 	tooLarge bool
 	reserve  *Places
-	givenUp  bool
+	noPlaces bool
 }
 
-// solve finds places for the members on the nodes of the view, reserved places included. It chooses places to reserve if that is asked for.
-func (v *view) solve() *outcome {
-	o := &outcome{view: v, Packing: v.dryRunReserve(Pack(v.demands, v.nodes, v.fits))}
+// solveOn finds places for the members on the nodes of a view, reserved places included. It chooses places to reserve if that is asked for.
+func (p *Problem) solveOn(v *view) *outcome {
+	o := &outcome{view: v, problem: p, Packing: v.dryRunReserve(Pack(v.demands, v.nodes, v.fits))}
 	if v.constraints != nil && o.Feasibility != Impossible {
 		o.search()
 	}
 	if o.Feasibility == Possible {
 		return o
 	}
-	if v.problem.Reserved != nil && v.constraints == nil {
-		if places, ok := PackLater(v.demands, v.nodes, freeOf(v.nodes), v.fits, v.reservedPlaces()); ok {
+	if p.Reserved != nil && v.constraints == nil {
+		if places, ok := PackLater(v.demands, v.nodes, freeOf(v.nodes), v.fits, v.reservedPlaces(p.Reserved)); ok {
 			o.Feasibility, o.Places = Possible, places
 			o.Packing = v.dryRunReserve(o.Packing)
 		}
@@ -38,11 +39,11 @@ func (v *view) solve() *outcome {
 		}
 	}
 	o.tooLarge = v.isTooLarge()
-	if v.problem.Reserve && !o.tooLarge {
-		o.reserve = v.chooseReservation()
-		o.givenUp = o.reserve == nil
+	if p.Reserve && !o.tooLarge {
+		o.reserve = v.chooseReservation(p)
+		o.noPlaces = o.reserve == nil
 	}
-	if v.problem.Reserved != nil || o.reserve != nil {
+	if p.Reserved != nil || o.reserve != nil {
 		o.Feasibility = Impossible // its reserved places will come free: it need not be tried on other nodes
 	}
 	return o
@@ -84,7 +85,7 @@ func (v *view) nodesWithout(held bool) []Node {
 	for n := range nodes {
 		var kept resources.List
 		if held {
-			kept = v.problem.Held[nodes[n].Name]
+			kept = v.held[n]
 		}
 		if len(kept)+len(v.nominated[n]) > 0 {
 			nodes[n].Free = nodes[n].Free.Clone()

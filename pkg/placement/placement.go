@@ -14,45 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/muster-sched/muster/pkg/gang"
-	"github.com/muster-sched/muster/pkg/resources"
 )
-
-// Problem is a gang to be placed, with the room that other gangs hold. It does not change while it is solved.
-type Problem struct {
-	// Members are the pods that start together: the minimum, at least one.
-	Members []*gang.Member
-	// Spare are the members that wait and need not start.
-	Spare []*gang.Member
-	// Choose returns the members that start if only the given ones wait. It is nil if these are too few, or if the queue has no quota for
-	// them.
-	Choose func(waiting []*gang.Member) []*gang.Member
-	// SameGang says whether a pod on a node is of this gang; nil if none is.
-	SameGang func(*corev1.Pod) bool
-	// InGang says whether a pod on a node is of any gang, which ends with its job. It is nil if none is. A reservation waits for other pods that
-	// are always restarted only if there is no other way.
-	InGang func(*corev1.Pod) bool
-	// OwnQueue says whether a pod on a node is of the gang's own queue; nil if none is. A reservation waits for these pods only if there is no
-	// other way.
-	OwnQueue func(*corev1.Pod) bool
-	// Priority of the gang.
-	Priority int32
-	// Held is, for each node, what is assumed by other gangs' attempts and reserved against this gang.
-	Held map[string]resources.List
-	// HeldByReservation says that part of Held is a reservation of another gang.
-	HeldByReservation bool
-	// Exact: the members must go exactly where the decision says. The last time they went to other nodes and failed.
-	Exact bool
-	// Reserved are the places that are reserved for the gang already, nil if there are none.
-	Reserved map[types.UID]string
-	// Reserve asks for places to reserve if the gang does not fit.
-	Reserve bool
-	// Renew: the reserved places have not come free in time; other places are chosen.
-	Renew bool
-	// Avoid are nodes whose room has not come free in time before.
-	Avoid sets.Set[string]
-	// GivenUp: no places could be reserved, not even if all pods of the gang's priority and below had ended.
-	GivenUp bool
-}
 
 // Decision is the answer to a Problem: places, or why there are none.
 type Decision struct {
@@ -86,21 +48,11 @@ type Decision struct {
 	Seat *Seat
 	// SearchAgain is when more pods may be evicted than when no Seat was found. A pod has run long enough then. It is zero if there is none.
 	SearchAgain time.Time
-	// Reserve are the places to reserve for the Problem's Members; nil if none were asked for or found. This and GivenUp are set whatever
+	// Reserve are the places to reserve for the Problem's Members; nil if none were asked for or found. This and NoPlaces are set whatever
 	// the Feasibility is.
 	Reserve *Places
-	// GivenUp: places to reserve were asked for, and there are none.
-	GivenUp bool
-}
-
-// Places are nodes for the members of a gang that has to wait for them.
-type Places struct {
-	// Of has the node of each member.
-	Of map[types.UID]string
-	// Avoid are the nodes that were avoided.
-	Avoid sets.Set[string]
-	// AwaitsOwn: pods of the gang's own queue must end before it fits there.
-	AwaitsOwn bool
+	// NoPlaces: places to reserve were asked for, and there are none.
+	NoPlaces bool
 }
 
 // Planner solves problems with the filters of one scheduling profile. It is used by one scheduling cycle at a time.
@@ -124,6 +76,7 @@ const (
 // Decide solves a problem on the nodes of the current snapshot. If the members do not fit it tries to replace them by spare ones.
 func (p *Planner) Decide(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo) *Decision {
 	begun := time.Now()
+	nodes = problem.within(nodes)
 	first := p.solve(ctx, problem, nodes)
 	best := first
 	var tried []*corev1.Pod
@@ -134,7 +87,7 @@ func (p *Planner) Decide(ctx context.Context, problem *Problem, nodes []fwk.Node
 		}
 	}
 	decision := &Decision{
-		Feasibility: best.Feasibility, Members: best.problem.Members, Order: best.order, Reserve: first.reserve, GivenUp: first.givenUp,
+		Feasibility: best.Feasibility, Members: best.problem.Members, Order: best.order, Reserve: first.reserve, NoPlaces: first.noPlaces,
 	}
 	switch decision.Feasibility {
 	case Possible:
@@ -169,17 +122,17 @@ func (p *Planner) reject(decision *Decision, o *outcome, tried []*corev1.Pod) {
 
 // solve finds places for the members of a problem. If they do not fit, the outcome is for all nodes.
 func (p *Planner) solve(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo) *outcome {
-	m := membersOf(p.profile, problem)
+	m := membersOf(p.profile, problem.Members)
 	// Constraints and reservations concern all nodes.
 	if m.constraints == nil && !problem.Exact && !problem.Reserve && problem.Reserved == nil {
 		for few := max(firstNodes, nodesPerMember*len(problem.Members)); few < len(nodes)/2; few *= moreNodes {
-			v := newView(ctx, p.profile, problem, m, p.nextNodes(nodes, few))
+			v := problem.on(ctx, p.profile, m, p.nextNodes(nodes, few))
 			if packing := v.dryRunReserve(Pack(v.demands, v.nodes, v.fits)); packing.Feasibility == Possible {
-				return &outcome{view: v, Packing: packing}
+				return &outcome{view: v, problem: problem, Packing: packing}
 			}
 		}
 	}
-	return newView(ctx, p.profile, problem, m, nodes).solve()
+	return problem.solveOn(problem.on(ctx, p.profile, m, nodes))
 }
 
 // nextNodes returns the nodes after those of the last search, in a circle, as the upstream scheduler does.

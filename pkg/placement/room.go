@@ -1,10 +1,12 @@
 package placement
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-sched/muster/pkg/resources"
@@ -23,6 +25,32 @@ func FreeOn(info fwk.NodeInfo, names []corev1.ResourceName) resources.List {
 		}
 	}
 	return free
+}
+
+// MayHold says whether a node has what a pod requests without all pods below a priority, by amounts alone.
+func MayHold(node fwk.NodeInfo, requests resources.List, below int32) bool {
+	names := slices.Collect(maps.Keys(requests))
+	for name, free := range FreeOn(node, names) {
+		lacks := resources.Left(requests[name], free)
+		for _, pod := range node.GetPods() {
+			if lacks > 0 && corev1helpers.PodPriority(pod.GetPod()) < below {
+				lacks -= freedOf(pod, name)
+			}
+		}
+		if lacks > 0 && requests[name] > 0 && isOn(node, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// AllocatableOn is what a node has in all.
+func AllocatableOn(info fwk.NodeInfo) resources.List {
+	all := make(resources.List, len(info.Node().Status.Allocatable))
+	for name := range info.Node().Status.Allocatable {
+		all[name] = amountOf(info.GetAllocatable(), name)
+	}
+	return all
 }
 
 // amountOf is the amount of a resource in the scheduler's own type.

@@ -210,7 +210,7 @@ func TestReservationsRespectConstraints(t *testing.T) {
 	problem.Reserved = nil
 	none := planner.Decide(t.Context(), problem, infos)
 	assert.Nil(t, none.Reserve)
-	assert.True(t, none.GivenUp, "no zone is large enough")
+	assert.True(t, none.NoPlaces, "no zone is large enough")
 }
 
 // TestTheSearchForAReservationChangesNothing: the message is about the present cluster, where a running pod keeps the gang off the node.

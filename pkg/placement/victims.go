@@ -2,8 +2,7 @@ package placement
 
 import (
 	"cmp"
-	"context"
-	"math"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
@@ -20,24 +18,11 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// VictimKind is the part of a gang that a victim is. At the same priority, a lower kind is evicted first.
-type VictimKind int
-
-// The kinds of victims.
-const (
-	// SurplusMember is a member without which its gang keeps its minimum.
-	SurplusMember VictimKind = iota
-	// SinglePod is a pod that no gang needs.
-	SinglePod
-	// WholeGang is all members of a gang but the surplus, on all nodes. If it is evicted the surplus is evicted with it.
-	WholeGang
-)
-
 // Victim is a set of pods that are evicted or kept together.
 type Victim struct {
 	preemption.Victim
 	// Kind of the victim.
-	Kind VictimKind
+	Kind gang.UnitKind
 	// Gang is the key of the gang that the pods are of; "" for a SinglePod.
 	Gang string
 	// Account that the pods are charged to, what they request in all, and since when they run.
@@ -48,6 +33,8 @@ type Victim struct {
 	Rule quota.Rule
 	// AsksToStay: one of the pods says itself that it must not be evicted. The rule knows when that counts.
 	AsksToStay bool
+	// OnlyOn is the only node that the victim is evicted for; "" for any.
+	OnlyOn string
 	// class is the rank that RankForRoom gave to all victims that it found equal but for their run time.
 	class int
 	// Unseen are pods of a WholeGang that are not in the scheduler's snapshot. They are evicted with it.
@@ -67,40 +54,14 @@ func (v *Victim) AllPods() []*corev1.Pod {
 	return append(pods, v.Unseen...)
 }
 
-// ChooseVictims returns a minimal set of victims: without any one of them, the pods of the simulation do not fit. The candidates come in
-// the order of RankVictims. It removes all, and adds the most important first; if a WholeGang cannot stay, its surplus is not added. If
-// the pods do not fit even when all candidates are removed, the status says why.
-func ChooseVictims(candidates []*Victim, on *Simulation) ([]*Victim, *fwk.Status) {
-	for _, v := range candidates {
-		if err := on.Remove(v); err != nil {
-			return nil, fwk.AsStatus(err)
-		}
-	}
-	if status := on.Fits(); !status.IsSuccess() {
-		return nil, status
-	}
-	var victims []*Victim
-	evicted := sets.New[string]() // gangs
-	for _, v := range candidates {
-		if v.Kind == SurplusMember && evicted.Has(v.Gang) {
-			victims = append(victims, v)
-			continue
-		}
-		if err := on.Add(v); err != nil {
-			return nil, fwk.AsStatus(err)
-		}
-		if on.Fits().IsSuccess() {
-			continue
-		}
-		if err := on.Remove(v); err != nil {
-			return nil, fwk.AsStatus(err)
-		}
-		victims = append(victims, v)
-		if v.Kind == WholeGang {
-			evicted.Insert(v.Gang)
-		}
-	}
-	return victims, nil
+// Seat is the room that evictions make for a whole gang.
+type Seat struct {
+	// Victims are all needed: without any one of them the gang does not fit. A WholeGang and its surplus count as one.
+	Victims []*Victim
+	// Places has the node of each member when the victims are gone.
+	Places map[types.UID]string
+	// Order is that of the Decision: the members must be placed in it because they have inter-pod constraints. It is nil for any order.
+	Order []types.UID
 }
 
 // RankVictims sorts candidates by how important it is to keep them, the most important first. Candidates under a disruption budget come
@@ -111,12 +72,12 @@ func RankVictims(candidates []*Victim, budgets []*policyv1.PodDisruptionBudget) 
 	protected := sets.New[string]() // gangs with protected surplus
 	for _, v := range violating {
 		v.Victim.Violations, v.Victim.Protected = v.ViolateCount, true
-		if v.Victim.Kind == SurplusMember {
+		if v.Victim.Kind == gang.SurplusMember {
 			protected.Insert(v.Victim.Gang)
 		}
 	}
 	for _, v := range candidates {
-		v.Protected = v.Protected || v.Kind == WholeGang && protected.Has(v.Gang)
+		v.Protected = v.Protected || v.Kind == gang.WholeGang && protected.Has(v.Gang)
 	}
 	slices.SortStableFunc(candidates, func(a, b *Victim) int { return boolOrder(b.Protected, a.Protected) })
 	return candidates
@@ -141,9 +102,11 @@ func byImportance(a, b *Victim) int {
 // how far their queue is above its share, and by priority. All other victims by priority and by kind. All in the end by how short they have run.
 // It sets Violations and Protected.
 func RankForRoom(candidates []*Victim, budgets []*policyv1.PodDisruptionBudget, excess func(*Victim) quota.Ratio) []*Victim {
-	ranked := RankVictims(candidates, budgets)
+	if len(budgets) > 0 {
+		RankVictims(candidates, budgets)
+	}
 	above := map[string]quota.Ratio{}
-	for _, v := range ranked {
+	for _, v := range candidates {
 		if _, known := above[v.Account]; !known {
 			above[v.Account] = excess(v)
 		}
@@ -156,17 +119,22 @@ func RankForRoom(candidates []*Victim, budgets []*policyv1.PodDisruptionBudget, 
 		}
 		return cmp.Or(byRule, byPriority, byKind)
 	}
-	slices.SortStableFunc(ranked, func(a, b *Victim) int { return cmp.Or(class(a, b), b.Since.Compare(a.Since)) })
-	for i, v := range ranked {
+	for i, v := range candidates {
+		v.class = i
+	}
+	slices.SortFunc(candidates, func(a, b *Victim) int {
+		return cmp.Or(class(a, b), b.Since.Compare(a.Since), cmp.Compare(a.class, b.class))
+	})
+	for i, v := range candidates {
 		v.class = 1
 		if i > 0 {
-			v.class = ranked[i-1].class
-			if class(ranked[i-1], v) != 0 {
+			v.class = candidates[i-1].class
+			if class(candidates[i-1], v) != 0 {
 				v.class++
 			}
 		}
 	}
-	return ranked
+	return candidates
 }
 
 // boolOrder puts false before true.
@@ -210,112 +178,32 @@ type GangVictims struct {
 	Spare func([]*gang.Member) []*gang.Member
 }
 
-// Priority of the gang as a whole: the priority of its most important member.
-func (g *GangVictims) Priority() int32 {
-	priority := max(g.Floor, math.MinInt32)
-	for _, m := range g.Holding {
-		priority = max(priority, m.Priority)
-	}
-	return priority
-}
-
 // Candidates splits a gang with members on a node. Each surplus member is a candidate of its own, and the rest is one only as the whole
-// gang. Only parts with a priority below the given one are candidates. order says which surplus is evicted first.
-func (g *GangVictims) Candidates(here []*gang.Member, below int32, order EvictionOrder) []*Victim {
-	var evictable []*gang.Member
-	for _, m := range here {
-		if max(m.Priority, g.Floor) < below {
-			evictable = append(evictable, m)
-		}
-	}
+// gang. Only parts with a priority below the given one are candidates. order says which surplus is evicted first, asks which pods ask to stay.
+func (g *GangVictims) Candidates(here []*gang.Member, below int32, order EvictionOrder, asks func(*corev1.Pod) bool) (candidates []*Victim) {
+	evictable := slices.DeleteFunc(slices.Clone(here), func(m *gang.Member) bool { return max(m.Priority, g.Floor) >= below })
 	slices.SortFunc(evictable, order)
-	var candidates []*Victim
-	spare := sets.New[types.UID]()
-	for _, m := range g.Spare(evictable) {
-		spare.Insert(m.UID)
-		if victim, err := preemption.NewVictim([]fwk.PodInfo{g.Pods[m.UID]}, max(m.Priority, g.Floor), fwk.PodKeyType); err == nil {
-			candidates = append(candidates, &Victim{Victim: victim, Kind: SurplusMember, Gang: g.Key})
-		}
+	surplus, rest := gang.Units(slices.Collect(maps.Values(g.Holding)), g.Spare(evictable), g.Floor, asks)
+	if rest != nil && rest.Priority < below && len(surplus) < len(here) {
+		surplus = append(surplus, rest)
 	}
-	if priority := g.Priority(); len(spare) < len(here) && priority < below {
-		candidates = append(candidates, g.whole(priority, spare))
+	for _, unit := range surplus {
+		candidates = append(candidates, g.victim(unit))
 	}
 	return candidates
 }
 
-// whole is the victim of all members of a gang but some.
-func (g *GangVictims) whole(priority int32, but sets.Set[types.UID]) *Victim {
+// victim is a unit of the gang. Unseen are its pods that have a node and are not in the scheduler's snapshot.
+func (g *GangVictims) victim(unit *gang.Unit) *Victim {
+	v := &Victim{Kind: unit.Kind, Gang: g.Key, Account: g.Account, Requests: unit.Requests, Since: unit.Since, AsksToStay: unit.AsksToStay}
 	var seen []fwk.PodInfo
-	v := &Victim{Kind: WholeGang, Gang: g.Key}
-	for uid, m := range g.Holding {
-		switch info, ok := g.Pods[uid]; {
-		case but.Has(uid):
-		case ok:
+	for _, m := range unit.Members {
+		if info, ok := g.Pods[m.UID]; ok {
 			seen = append(seen, info)
-		case m.Pod.Spec.NodeName != "":
+		} else if m.Pod.Spec.NodeName != "" {
 			v.Unseen = append(v.Unseen, m.Pod)
 		}
 	}
-	v.Victim, _ = preemption.NewVictim(seen, priority, fwk.PodKeyType) // it fails only without pods, and one is on the node
+	v.Victim, _ = preemption.NewVictim(seen, unit.Priority, fwk.PodKeyType) // it fails only without pods, and one is on the node
 	return v
-}
-
-// Simulation is a copy of a node and of the state of a scheduling cycle. Victims are removed and added again, to see whether the filters
-// then let the preemptor onto the node. Victims may have pods on other nodes: there only the plugins' part of the cycle state changes.
-// After an error it must not be used any more.
-type Simulation struct {
-	ctx     context.Context
-	filters Filters
-	cycle   fwk.CycleState
-	pod     *corev1.Pod
-	node    fwk.NodeInfo
-}
-
-// SimulateOnNode makes a simulation for a pod on a node. It changes the cycle state and the node info, so both must be copies.
-func SimulateOnNode(ctx context.Context, filters Filters, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *Simulation {
-	return &Simulation{ctx: ctx, filters: filters, cycle: cycle, pod: pod, node: node}
-}
-
-// Remove takes a victim's pods off their nodes.
-func (s *Simulation) Remove(v *Victim) error {
-	return s.forEach(v, func(info fwk.PodInfo, node fwk.NodeInfo) error {
-		if node == s.node {
-			if err := node.RemovePod(klog.FromContext(s.ctx), info.GetPod()); err != nil {
-				return err
-			}
-		}
-		return s.filters.RunPreFilterExtensionRemovePod(s.ctx, s.cycle, s.pod, info, node).AsError()
-	})
-}
-
-// Add undoes Remove.
-func (s *Simulation) Add(v *Victim) error {
-	return s.forEach(v, func(info fwk.PodInfo, node fwk.NodeInfo) error {
-		if node == s.node {
-			node.AddPodInfo(info)
-		}
-		return s.filters.RunPreFilterExtensionAddPod(s.ctx, s.cycle, s.pod, info, node).AsError()
-	})
-}
-
-// forEach calls do for each pod of a victim with its node.
-func (s *Simulation) forEach(v *Victim, do func(fwk.PodInfo, fwk.NodeInfo) error) error {
-	for _, info := range v.Pods() {
-		node := s.node
-		if name := info.GetPod().Spec.NodeName; name != node.Node().Name {
-			var err error
-			if node, err = s.filters.SnapshotSharedLister().NodeInfos().Get(name); err != nil {
-				return err
-			}
-		}
-		if err := do(info, node); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Fits asks the filters whether the pod may go to the node.
-func (s *Simulation) Fits() *fwk.Status {
-	return s.filters.RunFilterPluginsWithNominatedPods(s.ctx, s.cycle, s.pod, s.node)
 }

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -23,6 +22,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -51,42 +51,15 @@ func (s gangSpec) isWhole(pods []*corev1.Pod) bool {
 	return len(pods)+s.succeeded >= s.min && gaps <= s.succeeded
 }
 
-// cluster has two full nodes. Its only filter looks at CPU, and it records the pods that the cycle state is told to be removed.
+// cluster has two full nodes.
 type cluster struct {
 	specs    map[string]gangSpec
 	pods     []*corev1.Pod
 	snapshot *cache.Snapshot
-	removed  sets.Set[string]
-	fail     string // PreFilter extensions fail for this pod
 }
 
 func newCluster() *cluster {
-	return &cluster{specs: map[string]gangSpec{}, removed: sets.New[string]()}
-}
-
-func (c *cluster) SnapshotSharedLister() fwk.SharedLister { return c.snapshot }
-
-func (c *cluster) RunPreFilterExtensionRemovePod(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, pod fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	if pod.GetPod().Name == c.fail || c.removed.Has(pod.GetPod().Name) {
-		return fwk.AsStatus(errors.New("it fails"))
-	}
-	c.removed.Insert(pod.GetPod().Name)
-	return nil
-}
-
-func (c *cluster) RunPreFilterExtensionAddPod(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, pod fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	if !c.removed.Has(pod.GetPod().Name) {
-		return fwk.AsStatus(errors.New("it has not been removed"))
-	}
-	c.removed.Delete(pod.GetPod().Name)
-	return nil
-}
-
-func (*cluster) RunFilterPluginsWithNominatedPods(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if cpuOf(pod) > node.GetAllocatable().GetMilliCPU()-node.GetRequested().GetMilliCPU() {
-		return fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu")
-	}
-	return nil
+	return &cluster{specs: map[string]gangSpec{}}
 }
 
 func nodeName(i int) string { return fmt.Sprintf("node%d", i) }
@@ -170,7 +143,7 @@ func (c *cluster) candidates(preemptor *corev1.Pod, order EvictionOrder) (candid
 		name := c.gangOf(pod.GetPod())
 		if name == "" {
 			if priorityOf(pod.GetPod()) < priorityOf(preemptor) {
-				candidates = append(candidates, &Victim{Victim: preemption.NewPodVictim(pod, nil, nil), Kind: SinglePod})
+				candidates = append(candidates, &Victim{Victim: preemption.NewPodVictim(pod, nil, nil), Kind: gang.SinglePod, Rule: quota.ByPriority})
 			}
 			continue
 		}
@@ -180,34 +153,26 @@ func (c *cluster) candidates(preemptor *corev1.Pod, order EvictionOrder) (candid
 		here[name] = append(here[name], gangs[name].Holding[pod.GetPod().UID])
 	}
 	for _, name := range slices.Sorted(maps.Keys(gangs)) {
-		candidates = append(candidates, gangs[name].Candidates(here[name], priorityOf(preemptor), order)...)
+		for _, v := range gangs[name].Candidates(here[name], priorityOf(preemptor), order, gang.AsksToStay) {
+			v.Rule = quota.ByPriority
+			candidates = append(candidates, v)
+		}
 	}
 	return candidates
 }
 
-// victims chooses victims on node0. It checks that the simulation is left without exactly these.
-func (c *cluster) victims(t require.TestingT, preemptor *corev1.Pod, order EvictionOrder) ([]*Victim, *fwk.Status) {
-	info, err := c.snapshot.NodeInfos().Get(nodeName(0))
+// victims chooses victims on node0, and says whether there are any.
+func (c *cluster) victims(t require.TestingT, preemptor *corev1.Pod, order EvictionOrder) ([]*Victim, bool) {
+	node, err := c.snapshot.NodeInfos().Get(nodeName(0))
 	require.NoError(t, err)
-	node := info.Snapshot()
-	c.removed = sets.New[string]()
-	on := SimulateOnNode(context.Background(), c, framework.NewCycleState(), preemptor, node)
-	victims, status := ChooseVictims(RankVictims(c.candidates(preemptor, order), nil), on)
-	if status.IsSuccess() {
-		seen, left := sets.New[string](), sets.New[string]()
-		for _, v := range victims {
-			for _, pod := range v.Pods() {
-				seen.Insert(pod.GetPod().Name)
-			}
-		}
-		for _, pod := range node.GetPods() {
-			left.Insert(pod.GetPod().Name)
-		}
-		require.Equal(t, seen, c.removed, "exactly the victims stay removed")
-		require.Equal(t, sets.New(podNames(c.on(nodeName(0)))...).Difference(seen), left)
-		require.True(t, on.Fits().IsSuccess())
+	planner := NewPlanner(&amountsProfile{snapshot: c.snapshot})
+	ranked := RankForRoom(c.candidates(preemptor, order), nil, func(*Victim) quota.Ratio { return quota.Ratio{} })
+	seat := planner.MakeRoom(context.Background(), problemOf([]*corev1.Pod{preemptor}), []fwk.NodeInfo{node}, ranked, anyRules{})
+	if seat == nil {
+		return nil, false
 	}
-	return victims, status
+	require.Equal(t, map[types.UID]string{preemptor.UID: nodeName(0)}, seat.Places)
+	return seat.Victims, true
 }
 
 func namesOf(victims []*Victim) []string {
@@ -268,12 +233,12 @@ func TestVictimsOnANode(t *testing.T) {
 			if test.order == nil {
 				test.order = gang.LeastImportantFirst
 			}
-			victims, status := c.victims(t, mustertesting.MakePod("urgent").Requests("cpu", test.cpu).Priority(10).Obj(), test.order)
+			victims, found := c.victims(t, mustertesting.MakePod("urgent").Requests("cpu", test.cpu).Priority(10).Obj(), test.order)
 			if test.want == nil {
-				assert.False(t, status.IsSuccess())
+				assert.False(t, found)
 				return
 			}
-			assert.True(t, status.IsSuccess(), status)
+			assert.True(t, found)
 			assert.Equal(t, test.want, namesOf(victims))
 		})
 	}
@@ -290,21 +255,12 @@ func TestUnseenMembersGoWithTheirGang(t *testing.T) {
 		g.Holding[unseen.UID] = &gang.Member{UID: unseen.UID, Pod: unseen, Priority: -3}
 	}
 	g.Spare = func([]*gang.Member) []*gang.Member { return nil }
-	candidates := g.Candidates([]*gang.Member{g.Holding["g0"]}, 1, gang.LeastImportantFirst)
+	candidates := g.Candidates([]*gang.Member{g.Holding["g0"]}, 1, gang.LeastImportantFirst, gang.AsksToStay)
 	require.Len(t, candidates, 1)
-	assert.Equal(t, WholeGang, candidates[0].Kind)
+	assert.Equal(t, gang.WholeGang, candidates[0].Kind)
 	assert.Equal(t, []string{"g0", "g1"}, namesOf(candidates))
 	assert.Equal(t, int32(0), candidates[0].Priority())
-	assert.Empty(t, g.Candidates([]*gang.Member{g.Holding["g0"]}, 0, gang.LeastImportantFirst))
-}
-
-// TestErrorsEndTheSimulation: a failing plugin is not taken for a pod that does not fit.
-func TestErrorsEndTheSimulation(t *testing.T) {
-	c := newCluster()
-	c.pods, c.fail = []*corev1.Pod{pod("a", "", 0, "2"), pod("b", "", 0, "2")}, "b"
-	c.fill(0)
-	_, status := c.victims(t, mustertesting.MakePod("urgent").Requests("cpu", "2").Priority(10).Obj(), gang.LeastImportantFirst)
-	assert.Equal(t, fwk.Error, status.Code())
+	assert.Empty(t, g.Candidates([]*gang.Member{g.Holding["g0"]}, 0, gang.LeastImportantFirst, gang.AsksToStay))
 }
 
 // TestVictimsAreFewAndLeaveGangsWholeOrGone: the victims make room, whatever runs on the nodes. None of them could stay, and all are less
@@ -318,17 +274,17 @@ func TestVictimsAreFewAndLeaveGangsWholeOrGone(t *testing.T) {
 		preemptor := mustertesting.MakePod("urgent").Requests("cpu", fmt.Sprint(cpu)).Priority(rapid.Int32Range(1, 3).Draw(t, "preemptor's priority")).Obj()
 		need := cpuOf(preemptor) - 1000*rapid.Int64Range(0, cpu-1).Draw(t, "free cpu")
 		c.fill(cpuOf(preemptor) - need)
-		best, status := c.victims(t, preemptor, gang.LeastImportantFirst)
-		if !status.IsSuccess() || c.wholeGangs(sets.New(namesOf(best)...)) > 0 {
+		best, ok := c.victims(t, preemptor, gang.LeastImportantFirst)
+		if !ok || c.wholeGangs(sets.New(namesOf(best)...)) > 0 {
 			// As the preemption plugin does: sparing small members instead of important ones may leave more room.
-			other, otherStatus := c.victims(t, preemptor, LargestFirst)
-			if otherStatus.IsSuccess() && (!status.IsSuccess() || c.wholeGangs(sets.New(namesOf(other)...)) < c.wholeGangs(sets.New(namesOf(best)...))) {
-				best, status = other, otherStatus
+			other, otherOK := c.victims(t, preemptor, LargestFirst)
+			if otherOK && (!ok || c.wholeGangs(sets.New(namesOf(other)...)) < c.wholeGangs(sets.New(namesOf(best)...))) {
+				best, ok = other, true
 			}
 		}
 		solutions := c.solutions(priorityOf(preemptor), need)
-		if !status.IsSuccess() {
-			require.Empty(t, solutions, "victims exist, but none were found: %v", status)
+		if !ok {
+			require.Empty(t, solutions, "victims exist, but none were found")
 			return
 		}
 		found++
@@ -438,7 +394,7 @@ func (c *cluster) checkVictims(t *rapid.T, victims []string, priority int32, nee
 }
 
 func TestRankOfVictims(t *testing.T) {
-	victim := func(name string, kind VictimKind, gang string, priority int32, start int64) *Victim {
+	victim := func(name string, kind gang.UnitKind, gang string, priority int32, start int64) *Victim {
 		made := pod(name, gang, 0, "1", func(p *corev1.Pod) {
 			p.Labels = map[string]string{"app": name}
 			p.Status.StartTime = &metav1.Time{Time: metav1.Unix(start, 0).Time}
@@ -457,10 +413,10 @@ func TestRankOfVictims(t *testing.T) {
 		}
 	}
 	ranked := RankVictims([]*Victim{
-		victim("surplus", SurplusMember, "g", 1, 1), victim("young", SinglePod, "", 1, 9), victim("old", SinglePod, "", 1, 1),
-		victim("whole", WholeGang, "g", 1, 1), victim("minor", SinglePod, "", 0, 1), victim("kept", SurplusMember, "h", 0, 1),
-		victim("gang-of-kept", WholeGang, "h", 0, 1), victim("major", SinglePod, "", 2, 1), victim("allowed", SinglePod, "", 0, 5),
-		victim("surplus-beside-kept", SurplusMember, "h", 0, 1),
+		victim("surplus", gang.SurplusMember, "g", 1, 1), victim("young", gang.SinglePod, "", 1, 9), victim("old", gang.SinglePod, "", 1, 1),
+		victim("whole", gang.WholeGang, "g", 1, 1), victim("minor", gang.SinglePod, "", 0, 1), victim("kept", gang.SurplusMember, "h", 0, 1),
+		victim("gang-of-kept", gang.WholeGang, "h", 0, 1), victim("major", gang.SinglePod, "", 2, 1), victim("allowed", gang.SinglePod, "", 0, 5),
+		victim("surplus-beside-kept", gang.SurplusMember, "h", 0, 1),
 	}, []*policyv1.PodDisruptionBudget{budget("kept", 0), budget("allowed", 1)})
 	assert.Equal(t, []string{"gang-of-kept", "kept", "major", "whole", "old", "young", "surplus", "minor", "allowed", "surplus-beside-kept"}, inOrder(ranked))
 	for _, v := range ranked {

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -25,12 +24,12 @@ type members struct {
 	constraints *constraints // nil if there are none
 }
 
-// membersOf sorts the members of a problem into their demand classes.
-func membersOf(profile Profile, problem *Problem) *members {
+// membersOf sorts members into their demand classes.
+func membersOf(profile Profile, all []*gang.Member) *members {
 	m := &members{}
-	namespace := func() labels.Set { return namespaceLabels(profile, problem.Members[0].Pod.Namespace) }
-	indexes, classifier := map[string]int{}, classifierFor(profile, problem.Members)
-	for _, member := range problem.Members {
+	namespace := func() labels.Set { return namespaceLabels(profile, all[0].Pod.Namespace) }
+	indexes, classifier := map[string]int{}, classifierFor(profile, all)
+	for _, member := range all {
 		class := classifier.classOf(member)
 		d, known := indexes[class]
 		if !known {
@@ -42,7 +41,9 @@ func membersOf(profile Profile, problem *Problem) *members {
 		m.classes[d] = append(m.classes[d], member)
 		m.demands[d].Count++
 	}
-	m.constraints = newConstraints(m.examples(), namespace)
+	if len(all) > 1 {
+		m.constraints = newConstraints(m.examples(), namespace)
+	}
 	return m
 }
 
@@ -54,6 +55,14 @@ func namespaceLabels(profile Profile, name string) labels.Set {
 		return nil
 	}
 	return namespace.Labels
+}
+
+// count is the number of members.
+func (m *members) count() (all int) {
+	for _, class := range m.classes {
+		all += len(class)
+	}
+	return all
 }
 
 // example is a pod of a demand.
@@ -68,18 +77,18 @@ func (m *members) examples() []*corev1.Pod {
 	return examples
 }
 
-// view is a problem on some of the nodes of the snapshot.
+// view is some of the nodes of the snapshot, as members see them that are to be placed there.
 type view struct {
 	*members
 	ctx     context.Context
 	profile Profile
-	problem *Problem
 	demands []Demand       // without the resources that no node has
 	infos   []fwk.NodeInfo // see info
 	nodes   []Node
 	names   []corev1.ResourceName // the resources that count
 	ended   *ended                // nil in a view of the cluster as it is
-	// nominated is what is kept on each node for pods that are nominated to it. The free room of nodes is without it.
+	held    []resources.List      // on each node; the free room is without it
+	// nominated is what is kept on each node for pods that are nominated to it. The free room is without it.
 	nominated []resources.List
 
 	filters   []*filterState // of each demand, made when first asked for
@@ -105,39 +114,36 @@ func (f *filterState) leaves(node string) bool {
 	return f.status.IsSuccess() && (f.nodes == nil || f.nodes.Has(node))
 }
 
-func newView(ctx context.Context, profile Profile, problem *Problem, m *members, infos []fwk.NodeInfo) *view {
+// newView makes a view of nodes. Room that is held on a node is not free, and neither is that of nominated pods which isKept accepts.
+func newView(ctx context.Context, profile Profile, m *members, infos []fwk.NodeInfo, held map[string]resources.List, isKept func(*corev1.Pod) bool) *view {
 	v := &view{
-		members: m, ctx: ctx, profile: profile, problem: problem, demands: slices.Clone(m.demands), infos: infos,
+		members: m, ctx: ctx, profile: profile, demands: slices.Clone(m.demands), infos: infos,
 		nodes: make([]Node, len(infos)), filters: make([]*filterState, len(m.demands)), refused: map[pair]bool{},
 		rejectors: sets.New[string](), reasons: sets.New[string](),
 	}
-	v.names, v.nominated = advertisedBy(infos, m.demands), make([]resources.List, len(infos))
+	v.held, v.nominated, v.names = make([]resources.List, len(infos)), make([]resources.List, len(infos)), advertisedBy(infos, m.demands)
 	for d := range v.demands {
 		v.demands[d].Requests = only(v.names, v.demands[d].Requests)
 	}
 	for n, info := range infos {
 		free := FreeOn(info, v.names)
-		free.Sub(problem.Held[info.Node().Name])
-		v.nominated[n] = v.keptForNominated(info.Node().Name)
+		v.held[n], v.nominated[n] = held[info.Node().Name], v.keptForNominated(info.Node().Name, isKept)
+		free.Sub(v.held[n])
 		free.Sub(v.nominated[n])
 		v.nodes[n] = Node{Name: info.Node().Name, Free: free}
 	}
 	return v
 }
 
-// keptForNominated is what pods request that are nominated to a node and that the gang must leave to them. It is nil for nothing. The filters
-// count it for one member, but not for several on a node.
-func (v *view) keptForNominated(node string) resources.List {
+// keptForNominated is what pods request that are nominated to a node and that isKept accepts. It is nil for nothing. The filters count it for
+// one member, but not for several on a node.
+func (v *view) keptForNominated(node string, isKept func(*corev1.Pod) bool) resources.List {
 	var kept resources.List
 	for _, info := range v.profile.NominatedPodsForNode(node) {
-		pod := info.GetPod()
-		if corev1helpers.PodPriority(pod) < v.problem.Priority || v.problem.SameGang != nil && v.problem.SameGang(pod) {
-			continue
+		if isKept(info.GetPod()) {
+			kept = kept.Clone()
+			kept.Add(freedBy(info, v.names))
 		}
-		if kept == nil {
-			kept = resources.List{}
-		}
-		kept.Add(freedBy(info, v.names))
 	}
 	return kept
 }
@@ -145,15 +151,10 @@ func (v *view) keptForNominated(node string) resources.List {
 // fits asks the profile's filters whether a pod of a demand may go to a node beside nominated pods. Where that depends on the places of
 // other members it says yes.
 func (v *view) fits(demand, node int) bool {
-	f := v.filter(demand)
-	if !f.leaves(v.nodes[node].Name) {
+	if !v.filter(demand).leaves(v.nodes[node].Name) {
 		return false
 	}
-	ask := v.profile.RunFilterPluginsWithNominatedPods
-	if v.ended != nil && v.ended.withoutNominated {
-		ask = v.profile.RunFilterPlugins
-	}
-	status := ask(v.ctx, f.cycle, v.example(demand), v.info(node))
+	status := v.ask(demand, node)
 	if v.constraints.mayPassLater(demand, status) {
 		return true
 	}
@@ -162,6 +163,18 @@ func (v *view) fits(demand, node int) bool {
 		v.refused[pair{demand, node}] = true
 	}
 	return status.IsSuccess()
+}
+
+// ask asks the filters about a pod of a demand on a node.
+func (v *view) ask(demand, node int) *fwk.Status {
+	f, ask := v.filter(demand), v.profile.RunFilterPluginsWithNominatedPods
+	switch {
+	case !f.leaves(v.nodes[node].Name):
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	case v.ended != nil && v.ended.withoutNominated:
+		ask = v.profile.RunFilterPlugins
+	}
+	return ask(v.ctx, f.cycle, v.example(demand), v.info(node))
 }
 
 // staticFilters look only at a pod and at fields of the node. No placement changes their answers, and they register the events of nodes
@@ -230,7 +243,7 @@ func (v *view) note(status *fwk.Status) {
 
 // nodesOf assigns the members of each demand to its places, in their order.
 func (v *view) nodesOf(places [][]Place) map[types.UID]string {
-	nodes := make(map[types.UID]string, len(v.problem.Members))
+	nodes := map[types.UID]string{}
 	for d, class := range v.classes {
 		next := 0
 		for _, place := range places[d] {

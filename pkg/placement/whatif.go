@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"encoding/binary"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,13 +106,42 @@ func (v *view) allInfos() []fwk.NodeInfo {
 
 // freedBy is the amounts of some resources that the end of a pod frees.
 func freedBy(pod fwk.PodInfo, names []corev1.ResourceName) resources.List {
-	counted, freed := pod.CalculateResource().Resource, make(resources.List, len(names))
+	freed := make(resources.List, len(names))
 	for _, name := range names {
-		if name == corev1.ResourcePods {
-			freed[name] = 1
-		} else {
-			freed[name] = amountOf(counted, name)
-		}
+		freed[name] = freedOf(pod, name)
 	}
 	return freed
+}
+
+// freedOf is the amount of a resource that the end of a pod frees.
+func freedOf(pod fwk.PodInfo, name corev1.ResourceName) int64 {
+	if name == corev1.ResourcePods {
+		return 1
+	}
+	return amountOf(pod.CalculateResource().Resource, name)
+}
+
+// amounts are the amounts that pods free. Most pods have equals, and then share a list: it must not be changed.
+type amounts struct {
+	names []corev1.ResourceName
+	lists map[string]resources.List
+	key   []byte
+}
+
+func newAmounts(names []corev1.ResourceName) *amounts {
+	return &amounts{names: names, lists: map[string]resources.List{}}
+}
+
+// freedBy is what the end of a pod frees.
+func (a *amounts) freedBy(pod fwk.PodInfo) resources.List {
+	a.key = a.key[:0]
+	for _, name := range a.names {
+		a.key = binary.LittleEndian.AppendUint64(a.key, uint64(freedOf(pod, name)))
+	}
+	list, known := a.lists[string(a.key)]
+	if !known {
+		list = freedBy(pod, a.names)
+		a.lists[string(a.key)] = list
+	}
+	return list
 }

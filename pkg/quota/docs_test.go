@@ -122,7 +122,7 @@ func inWords(names []string) string {
 	return strings.Join(names, " ")
 }
 
-// checkShares compares what each queue is owed.
+// checkShares compares the share of each queue.
 func (e example) checkShares(t *testing.T) {
 	t.Helper()
 	waiting := map[string]int64{}

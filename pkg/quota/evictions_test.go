@@ -4,38 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/muster-sched/muster/pkg/resources"
 )
-
-// TestEvictionsSayWhatReclaimDoes asks about each that waits, in turn. The answer is that of a Reclaim that takes all units it may. Amounts
-// that were added since can only change a yes to a no.
-func TestEvictionsSayWhatReclaimDoes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t, "undeclared", "undeclared/ann")
-		e, added := w.tree().Evictions(w.shares, w.units), false
-		for _, u := range append(w.waiting, w.waiting...) {
-			if u.Account == "" {
-				continue
-			}
-			r := w.tree().Reclaim(w.shares, u.Account, u.Priority, u.Requests)
-			for _, victim := range w.units {
-				r.Take(victim)
-			}
-			answer := e.CanMakeRoom(nil, u.Account, u.Priority, u.Requests)
-			if added {
-				require.True(t, !answer || r.Shortage() == nil, "%+v", u)
-			} else {
-				require.Equal(t, r.Shortage() == nil, answer, "%+v", u)
-			}
-			if answer && rapid.Bool().Draw(t, "is added") {
-				e.Add(u.Account, u.Requests)
-				added = true
-			}
-		}
-	})
-}
 
 func TestEvictions(t *testing.T) {
 	for _, c := range []struct {
@@ -50,6 +21,7 @@ func TestEvictions(t *testing.T) {
 		{"the same does not", "q c6", "q 3 x2 @2", "q 6 @2", []bool{false}},
 		{"of several only the lower ones", "q c6", "q 3 @1; q 3 @2", "q 3 @2; q 6 @2", []bool{true, false}},
 		{"a capability that is too small stays so", "q c6", "q 3 x2 @1", "q 7 @2", []bool{false}},
+		{"each priority has an answer of its own", "q c6", "q 3 @1; q 3 @2", "q 6 @2; q 6 @3", []bool{false, true}},
 		{"nothing is promised twice", "q c6", "q 3 x2 @1", "q 4 @2; q 4 @2; q 2 @2", []bool{true, false, true}},
 		{"nor to two queues", "org c12; a <org d4; b <org d4; c <org d4", "c 2 x6", "a 4; b 4; a 2; b 2", []bool{true, true, false, false}},
 		{"another user's pods free none of the own quota", "q c9 u3", "q/ann 3 @2; q/bob 3 @1", "q/ann 3 @2; q/bob 3 @2", []bool{false, true}},

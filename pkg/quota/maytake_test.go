@@ -13,8 +13,8 @@ func TestWhoMayTakeWhatIsKept(t *testing.T) {
 		want                              bool
 	}{
 		"an owner of nearly all":                  {"tiny d1; big d30", "tiny 1", "tiny 30", "big 4", true},
-		"all that it is owed":                     {"tiny d1; big d30", "tiny 1", "tiny 30", "big 30", true},
-		"more than it is owed":                    {"tiny d1; big d30", "tiny 1", "tiny 30", "big 31", false},
+		"all of its share":                        {"tiny d1; big d30", "tiny 1", "tiny 30", "big 30", true},
+		"more than its share":                     {"tiny d1; big d30", "tiny 1", "tiny 30", "big 31", false},
 		"what it uses counts":                     {"tiny d1; big d30", "tiny 1; big 28", "tiny 3", "big 3", false},
 		"a holder within its share":               {"tiny d1; big d30", "", "tiny 1", "big 4", false},
 		"a holder at its share, with what it has": {"tiny d1; big d30", "tiny 1", "tiny 1", "big 4", true},
@@ -27,6 +27,7 @@ func TestWhoMayTakeWhatIsKept(t *testing.T) {
 		"a branch that does not, though a child":  {"lab d16; a <lab d4; b <lab d12; office d8", "a 4", "a 4", "office 8", false},
 		"a parent and its child":                  {"lab d8; a <lab d4", "a 4", "a 4", "lab 4", false},
 		"another resource is beyond the share":    {"tiny d1 d4gpu; big d30", "tiny 1", "tiny 2gpu", "big 4", false},
+		"a resource that only the holder wants":   {"tiny d1 d4gpu; big d30", "tiny 6gpu", "tiny 1 2gpu", "big 4", false},
 		"no queue keeps it":                       {"big d30", "", "none 30", "big 4", false},
 		"no queue asks":                           {"tiny d1", "tiny 1", "tiny 30", "none 4", false},
 	} {

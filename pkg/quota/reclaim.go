@@ -111,9 +111,9 @@ func (r *Reclaim) Rule(u Unit) Rule {
 	return ByPriority
 }
 
-// IsOwed says whether the gang is within the shares on its side and some queue uses more than its share. Only resources that the gang wants
+// HasClaim says whether the gang is within the shares on its side and some queue uses more than its share. Only resources that the gang wants
 // count.
-func (r *Reclaim) IsOwed() bool {
+func (r *Reclaim) HasClaim() bool {
 	amounts := r.amounts(Unit{Requests: r.want})
 	return slices.ContainsFunc(r.tree.Names(), func(name string) bool {
 		if name == Root || IsUser(name) || !r.isInOtherQueue(Unit{Account: name}) {

@@ -58,7 +58,7 @@ const (
 // Where queues contradict each other the fault is that of the queue that has changed. If several have changed, descendants come after their
 // ancestors, and young queues after old ones. The answer depends on the declarations only, not on their order.
 func Settle(declared []Declaration) map[string]Settled {
-	s := &settling{declared: make(map[string]Declaration, len(declared)), placed: map[string]Terms{}, owed: map[string]resources.List{}, below: map[string]resources.Sums{}}
+	s := &settling{declared: make(map[string]Declaration, len(declared)), placed: map[string]Terms{}, needs: map[string]resources.List{}, below: map[string]resources.Sums{}}
 	for _, d := range declared {
 		s.declared[d.Name] = d
 	}
@@ -102,8 +102,8 @@ func parentOf(name string, terms Terms) string { return schedulingv1beta1.Parent
 type settling struct {
 	declared map[string]Declaration
 	placed   map[string]Terms          // queue -> the terms that count, of the settled queues
-	owed     map[string]resources.List // queue -> what its parent owes it, by its own and its descendants' terms
-	below    map[string]resources.Sums // queue -> what its children are owed
+	needs    map[string]resources.List // queue -> what it needs of its parent, by its own and its descendants' terms
+	below    map[string]resources.Sums // queue -> what its children need
 }
 
 // depth is how many ancestors a queue names on the way to the root; math.MaxInt for a circle.
@@ -172,35 +172,35 @@ func (s *settling) put(name string, terms Terms) {
 func (s *settling) takeBack(name string) {
 	parent := parentOf(name, s.placed[name])
 	delete(s.placed, name)
-	s.owe(name, parent, nil)
+	s.setNeed(name, parent, nil)
 	s.addUp(parent)
 }
 
-// addUp computes what a queue and its ancestors are owed, up to one that is settled later.
+// addUp computes what a queue and its ancestors need, up to one that is settled later.
 func (s *settling) addUp(name string) {
 	for at, terms := name, s.placed[name]; ; terms = s.placed[at] {
 		if _, placed := s.placed[at]; !placed {
 			return
 		}
-		owed := s.below[at].List()
+		need := s.below[at].List()
 		for resource, amount := range terms.Guarantee {
-			owed[resource] = max(owed[resource], amount)
+			need[resource] = max(need[resource], amount)
 		}
-		maps.Copy(owed, terms.Deserved)
+		maps.Copy(need, terms.Deserved)
 		parent := parentOf(at, terms)
-		s.owe(at, parent, owed)
+		s.setNeed(at, parent, need)
 		at = parent
 	}
 }
 
-// owe replaces what a queue is owed by its parent.
-func (s *settling) owe(name, parent string, amount resources.List) {
+// setNeed replaces what a queue needs of its parent.
+func (s *settling) setNeed(name, parent string, amount resources.List) {
 	if s.below[parent] == nil {
 		s.below[parent] = resources.Sums{}
 	}
-	s.below[parent].Sub(s.owed[name])
+	s.below[parent].Sub(s.needs[name])
 	s.below[parent].Add(amount)
-	s.owed[name] = amount
+	s.needs[name] = amount
 }
 
 // fault is a contradiction within the terms of a queue, without regard to the tree.
@@ -252,7 +252,7 @@ func (s *settling) misplaced(name string, terms Terms) *Fault {
 	return nil
 }
 
-// overcommitted is a fault of a queue if, at or above it, children are owed more than their parent's limit.
+// overcommitted is a fault of a queue if, at or above it, children need more than their parent's limit.
 func (s *settling) overcommitted(at, changed string) *Fault {
 	terms, placed := s.placed[at]
 	if !placed {
@@ -264,15 +264,15 @@ func (s *settling) overcommitted(at, changed string) *Fault {
 		maps.Copy(limits, terms.Deserved) // which is not above the capability
 	}
 	for _, resource := range slices.Sorted(maps.Keys(limits)) {
-		limit, owed := limits[resource], s.below[at].Amount(resource)
-		if owed <= max(0, limit) {
+		limit, need := limits[resource], s.below[at].Amount(resource)
+		if need <= max(0, limit) {
 			continue
 		}
 		field := "capability"
 		if _, isDeserved := terms.Deserved[resource]; isDeserved && at != Root {
 			field = "deserved"
 		}
-		has, sum := resources.Format(resource, limit), resources.Format(resource, owed)
+		has, sum := resources.Format(resource, limit), resources.Format(resource, need)
 		if at == changed {
 			return &Fault{ChildrenAboveParent, fmt.Sprintf("spec.%s[%s] is %s, but the guarantees and deserved shares of this queue's children add up to %s: "+
 				"raise it, or lower theirs", field, resource, has, sum)}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // Root is the name of the ancestor of all queues.
@@ -98,12 +99,12 @@ func (s *Shortage) isWorseThan(other *Shortage) bool {
 func (s *Shortage) Error() string {
 	who, limit := nameOf(s.Queue)
 	if s.IsForEver() {
-		text := fmt.Sprintf("can never fit %s: %s %s asked, its %s is %s", who,
+		never := fmt.Sprintf("%s%s: %s %s asked, its %s is %s", text.NeverFits, who,
 			resources.Format(s.Resource, s.Want), s.Resource, limit, resources.Format(s.Resource, s.Limit))
 		if s.Guaranteed > 0 {
-			text += fmt.Sprintf(", of which %s are guaranteed to other queues", resources.Format(s.Resource, s.Guaranteed))
+			never += fmt.Sprintf(", of which %s are guaranteed to other queues", resources.Format(s.Resource, s.Guaranteed))
 		}
-		return text
+		return never
 	}
 	if s.OfNodes {
 		who, limit = "the cluster", "total"
@@ -112,17 +113,17 @@ func (s *Shortage) Error() string {
 	if s.Free >= 0 {
 		free = resources.Format(s.Resource, s.Free)
 	}
-	text := fmt.Sprintf("%s has %s %s free of its %s, %s needed", who, free, s.Resource, limit, resources.Format(s.Resource, s.Want))
+	lacks := fmt.Sprintf("%s has %s %s free of its %s, %s needed", who, free, s.Resource, limit, resources.Format(s.Resource, s.Want))
 	if s.Kept > 0 {
-		text += fmt.Sprintf("; %s %s are kept for the guarantees of other queues", resources.Format(s.Resource, s.Kept), s.Resource)
+		lacks += fmt.Sprintf("; %s %s are kept for the guarantees of other queues", resources.Format(s.Resource, s.Kept), s.Resource)
 	}
 	switch {
 	case s.BehindStarted:
-		text += "; quota is reserved for further members of a gang that has started"
+		lacks += "; quota is reserved for further members of a gang that has started"
 	case s.Behind:
-		text += "; quota is reserved for a gang that has waited longer"
+		lacks += "; quota is reserved for a gang that has waited longer"
 	}
-	return text
+	return lacks
 }
 
 // nameOf says whose an account is, and what its limit is called.
@@ -364,6 +365,14 @@ func (t *Tree) Path(name string) []string {
 		names = append(names, node.name)
 	}
 	return names
+}
+
+// Below lists a queue and its descendants in the order of the alphabet. Users are none.
+func (t *Tree) Below(name string) []string {
+	top := t.find(name)
+	return slices.DeleteFunc(t.Names(), func(other string) bool {
+		return IsUser(other) || other != name && !contains(t.path(t.find(other)), top)
+	})
 }
 
 // limits are what a queue may have at most, or a user of one.

@@ -32,7 +32,7 @@ type modelGang struct {
 	onList   bool // while it lacks room
 	bypassed int
 	since    time.Time
-	givenUp  bool
+	noPlaces bool
 	retryAt  time.Time
 }
 
@@ -99,7 +99,7 @@ func TestTheListOfWaitingGangs(t *testing.T) {
 				if g.since.IsZero() {
 					g.since = now
 				}
-				g.onList = !g.givenUp
+				g.onList = !g.noPlaces
 			case 3:
 				r := rank(key)
 				b.TooLarge(key, r, now)
@@ -135,16 +135,16 @@ func TestTheListOfWaitingGangs(t *testing.T) {
 				if rapid.Bool().Draw(t, "found") {
 					reserveOn(b, starving, fmt.Sprint("n", rapid.IntRange(0, 2).Draw(t, "node")), now)
 				} else {
-					b.GiveUp(starving, now)
+					b.BackOff(starving, now)
 					g := m.gangs[starving]
-					g.onList, g.givenUp = false, true
+					g.onList, g.noPlaces = false, true
 					g.retryAt = now.Add(b.gangs[starving].room.retryAt.Sub(now))
 				}
 			case 9:
 				now = now.Add(time.Duration(rapid.IntRange(1, 15).Draw(t, "seconds")) * time.Second)
 				b.Tick(now)
 				for _, g := range m.gangs {
-					g.givenUp = g.givenUp && now.Before(g.retryAt)
+					g.noPlaces = g.noPlaces && now.Before(g.retryAt)
 				}
 			}
 			events := b.TakeEvents()

@@ -133,14 +133,14 @@ func (b *Book[K]) ReserveNodes(key K, c Choice, now time.Time) {
 	b.settleTurn(now)
 }
 
-// GiveUp reserves no places for a gang until it is time to look again. The next gang in order has its turn.
-func (b *Book[K]) GiveUp(key K, now time.Time) {
+// BackOff reserves no places for a gang until it is time to look again. The next gang in order has its turn.
+func (b *Book[K]) BackOff(key K, now time.Time) {
 	w := b.gangs[key]
 	if w == nil {
 		return
 	}
 	b.settled(key)
-	w.room.givenUp = true
+	w.room.noPlaces = true
 	w.room.retryAt = now.Add(b.retryAfter(w.room.retries))
 	w.room.retries++
 	b.leaveRoom(w)

@@ -8,8 +8,8 @@
 // A reservation always holds within the queue. It holds against other queues only if these have bypassed the gang, or it has waited too
 // long. While the gang waits for what its own queue uses, it does not. Room is reserved against all for one queue at a time, in turns.
 //
-// A reservation that does not help ends: its turn ends (quota.Turn). A gang that would not fit even after all pods have ended that can is
-// given up for a while.
+// A reservation that does not help ends: its turn ends (quota.Turn). A gang that would not fit even after all pods have
+// ended that can backs off for a while.
 //
 // The package is pure: it knows no lock, no client and no clock.
 package reservations
@@ -30,7 +30,7 @@ import (
 const (
 	// placesPause is the least time between two choices of places for the same gang.
 	placesPause = time.Second
-	// firstRetry is how long a gang is given up for the first time; it doubles up to the renewal time.
+	// firstRetry is how long a gang backs off for the first time; it doubles up to the renewal time.
 	firstRetry = 10 * time.Second
 	// defaultRenewal is the renewal time where waiting is not bounded by time.
 	defaultRenewal = 10 * time.Minute
@@ -145,13 +145,13 @@ type waiting[K comparable] struct {
 
 // history is how long a gang has waited for room, or for quota.
 type history struct {
-	since   time.Time // when it was first found to lack it
-	foreign time.Time // when it was first found to lack what other queues may use
-	byOwn   int       // starts of its own queue that have bypassed it
-	byOther int       // other starts that have bypassed it
-	retryAt time.Time // it is given up until then
-	retries int
-	givenUp bool
+	since    time.Time // when it was first found to lack it
+	foreign  time.Time // when it was first found to lack what other queues may use
+	byOwn    int       // starts of its own queue that have bypassed it
+	byOther  int       // other starts that have bypassed it
+	retryAt  time.Time // it backs off until then
+	retries  int
+	noPlaces bool
 	// starving and wide are isStarving and isStarvingByOthers as last seen.
 	starving, wide bool
 }
@@ -199,7 +199,7 @@ func (b *Book[K]) WaitForRoom(key K, rank Rank, need Need, now time.Time) {
 	if w.reserved.IsZero() {
 		b.leaveQuota(w)
 	}
-	if !w.room.givenUp {
+	if !w.room.noPlaces {
 		listIn(b.room, rank.Queue).add(w)
 	}
 	b.decideFirst(rank.Queue, now)
@@ -360,8 +360,8 @@ func (b *Book[K]) Tick(now time.Time) {
 		b.settleQuota(queue, now)
 	}
 	for _, w := range b.gangs {
-		if w.room.givenUp && !now.Before(w.room.retryAt) {
-			w.room.givenUp = false
+		if w.room.noPlaces && !now.Before(w.room.retryAt) {
+			w.room.noPlaces = false
 			b.events.Decide = append(b.events.Decide, w.key)
 		}
 	}
@@ -446,7 +446,7 @@ func (b *Book[K]) noteStarving(w *waiting[K], now time.Time) {
 // renewal is how long a gang waits for the same reserved places.
 func (b *Book[K]) renewal() time.Duration { return cmp.Or(b.bounds.Age, defaultRenewal) }
 
-// retryAfter is how long a gang is given up, after the given number of times.
+// retryAfter is how long a gang backs off, after the given number of times.
 func (b *Book[K]) retryAfter(retries int) time.Duration {
 	wait := firstRetry
 	for range retries {
@@ -529,8 +529,8 @@ type Standing struct {
 	Renew bool
 	// Choose: places are to be reserved if the gang does not fit.
 	Choose bool
-	// GivenUp: there are no places to reserve, for now.
-	GivenUp bool
+	// NoPlaces: there are no places to reserve, for now.
+	NoPlaces bool
 	// QuotaReserved: quota is reserved for the gang.
 	QuotaReserved bool
 	// RetryIn is when places may be chosen again; 0 if that is now, or would not help.
@@ -543,7 +543,7 @@ func (b *Book[K]) StandingOf(key K, now time.Time) Standing {
 	if w == nil {
 		return Standing{}
 	}
-	s := Standing{GivenUp: w.room.givenUp && now.Before(w.room.retryAt), QuotaReserved: !w.reserved.IsZero()}
+	s := Standing{NoPlaces: w.room.noPlaces && now.Before(w.room.retryAt), QuotaReserved: !w.reserved.IsZero()}
 	if !b.IsHolder(key) {
 		s.Choose = b.firstStarving(w.rank.Queue, now) == w
 		return s

@@ -237,7 +237,7 @@ func TestReservedNodesAreGivenBack(t *testing.T) {
 		"it changes":            func(b *Book[string]) { b.Suspend("g") },
 		"it lacks quota":        func(b *Book[string]) { b.WaitForQuota("g", rankAt(0), claimOf("a", 1), lacksCPU, false, at(1)) },
 		"no nodes are as large": func(b *Book[string]) { b.TooLarge("g", rankAt(0), at(1)) },
-		"there are no places":   func(b *Book[string]) { b.GiveUp("g", at(1)) },
+		"there are no places":   func(b *Book[string]) { b.BackOff("g", at(1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(1, 0)
@@ -278,22 +278,37 @@ func TestPlacesAreChosenOnceASecondAndRenewed(t *testing.T) {
 	assert.False(t, b.StandingOf("g", at(119)).Renew)
 }
 
-func TestAGangThatIsGivenUpIsTriedLessAndLessOften(t *testing.T) {
+// TestAnotherGangWaitsForPlacesFromTheBeginning: an older gang gets the very places that were reserved. How long the other one has waited for
+// them does not count for it.
+func TestAnotherGangWaitsForPlacesFromTheBeginning(t *testing.T) {
+	b := newBook(1, time.Minute)
+	b.WaitForRoom("younger", rankAt(1), nil, at(0))
+	reserveOn(b, "younger", "n", at(0))
+	b.WaitForRoom("older", rankAt(0), nil, at(30))
+	b.TakeEvents()
+	reserveOn(b, "older", "n", at(30))
+	assert.True(t, b.TakeEvents().RoomFreed)
+	assert.False(t, b.IsHolder("younger"))
+	assert.False(t, b.StandingOf("older", at(89)).Renew)
+	assert.True(t, b.StandingOf("older", at(90)).Renew)
+}
+
+func TestAGangThatBacksOffIsTriedLessAndLessOften(t *testing.T) {
 	b := newBook(1, time.Minute)
 	b.WaitForRoom("next", rankAt(1), nil, at(0))
 	now := at(0)
 	for _, pause := range []int{10, 20, 40, 60, 60} {
 		b.WaitForRoom("g", rankAt(0), nil, now)
-		b.GiveUp("g", now)
+		b.BackOff("g", now)
 		b.WaitForRoom("g", rankAt(0), nil, now)
-		assert.True(t, b.StandingOf("g", now).GivenUp)
+		assert.True(t, b.StandingOf("g", now).NoPlaces)
 		assert.False(t, isWaiting(b, "g"), "the next in order has its turn")
 		b.Tick(now.Add(time.Duration(pause)*time.Second - 1))
 		assert.NotContains(t, b.TakeEvents().Decide, "g")
 		now = now.Add(time.Duration(pause) * time.Second)
 		b.Tick(now)
 		assert.Contains(t, b.TakeEvents().Decide, "g")
-		assert.False(t, b.StandingOf("g", now).GivenUp)
+		assert.False(t, b.StandingOf("g", now).NoPlaces)
 	}
 }
 
@@ -313,7 +328,7 @@ func TestQuotaIsReservedForTheFirstOfAQueueThatIsStarving(t *testing.T) {
 	}
 	b.Bypassed(&Start{Rank: rankAt(9), Path: []string{"c", "org"}, Amount: cpu(1)}, at(3))
 	assert.Equal(t, []quota.Claim{claimOf("a", 6), claimOf("b", 4)}, b.Claims("", 0, false), "one for each queue, in order")
-	assert.Empty(t, b.Claims("", 1, false), "a higher priority stands back for none of them")
+	assert.Empty(t, b.Claims("", 1, false), "a higher priority waits for none of them")
 	assert.Empty(t, b.Claims("first", 0, false), "nor a gang for those behind it")
 	assert.Equal(t, []quota.Claim{claimOf("a", 6)}, b.Claims("beside", 0, false))
 	assert.True(t, b.StandingOf("first", at(3)).QuotaReserved)
@@ -342,6 +357,20 @@ func TestSurplusLeavesQuotaToEveryWaitingGang(t *testing.T) {
 	b.Forget("third")
 	assert.Equal(t, []quota.Claim{claimOf("a", 6)}, b.Claims("", 5, true))
 	assert.Empty(t, b.Claims("", 5, false))
+}
+
+// TestSurplusCountsAReservationOnce: quota stays reserved for a gang when an older one comes. Surplus leaves quota to both together.
+func TestSurplusCountsAReservationOnce(t *testing.T) {
+	b := newBook(1, 0)
+	b.WaitForQuota("younger", rankAt(1), claimOf("a", 6), lacksCPU, false, at(1))
+	b.Bypassed(&Start{Rank: rankAt(2), Path: []string{"a", "org"}, Amount: cpu(1)}, at(2))
+	b.WaitForQuota("older", rankAt(0), claimOf("a", 4), lacksCPU, false, at(3))
+	claims := b.Claims("", 0, true)
+	require.Len(t, claims, 2)
+	for i, want := range []resources.List{cpu(4), cpu(6)} {
+		assert.Equal(t, want, claims[i].Want)
+		assert.False(t, claims[i].Beside)
+	}
 }
 
 func TestAGangThatAsksForTooMuchOfAQueueIsOnNoList(t *testing.T) {
@@ -421,7 +450,7 @@ func TestQuotaStaysReservedWhileRoomIsLacking(t *testing.T) {
 func TestReservedQuotaEndsWithTheHopeForRoom(t *testing.T) {
 	for name, end := range map[string]func(b *Book[string]){
 		"no nodes are as large": func(b *Book[string]) { b.TooLarge("g", rankAt(0), at(61)) },
-		"there are no places":   func(b *Book[string]) { b.GiveUp("g", at(61)) },
+		"there are no places":   func(b *Book[string]) { b.BackOff("g", at(61)) },
 		"it goes to another queue": func(b *Book[string]) {
 			b.ForgetQuota("g")
 			b.WaitForQuota("g", rankAt(0), claimOf("b", 6), lacksCPU, false, at(61))

@@ -47,7 +47,7 @@ func TestBypassesByTheOwnQueueCountWithinItOnly(t *testing.T) {
 		assert.Equal(t, []string{"g"}, keepers(b, "tiny"))
 		assert.Empty(t, keepers(b, "big"))
 		assert.Empty(t, keepers(b, ""))
-		assert.Len(t, b.Holds("big", 0, at(1), all), 1, "surplus of others stands back as before")
+		assert.Len(t, b.Holds("big", 0, at(1), all), 1, "surplus of others waits as before")
 		assert.Empty(t, b.Holds("tiny", 0, at(1), all))
 		older := in("tiny", -1)
 		b.WaitForRoom("older", older, nil, at(1))

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math"
 	"sort"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -212,6 +213,17 @@ func (l List) Least(other List) List {
 	return least
 }
 
+// Most is the larger amount of each resource in either.
+func (l List) Most(other List) List {
+	most := List{}
+	for _, amounts := range []List{l, other} {
+		for name, amount := range amounts {
+			most[name] = max(most[name], amount)
+		}
+	}
+	return most
+}
+
 // Clone is an independent copy of l, never nil.
 func (l List) Clone() List {
 	clone := make(List, len(l))
@@ -266,8 +278,15 @@ func (l List) join(format string) string {
 	return strings.Join(names, ", ")
 }
 
-// Format prints one amount as a quantity: "500m", "1Gi".
+// Format prints one amount as a quantity: "500m", "1Gi". Decimal amounts have no suffix for thousands: "1000", and not "1k".
 func Format(name corev1.ResourceName, amount int64) string {
 	quantity := Quantity(name, amount)
+	switch {
+	case quantity.Format != resource.DecimalSI:
+	case name != corev1.ResourceCPU:
+		return strconv.FormatInt(amount, 10)
+	case amount%1000 == 0:
+		return strconv.FormatInt(amount/1000, 10)
+	}
 	return quantity.String()
 }

@@ -115,6 +115,19 @@ func TestStringIsStable(t *testing.T) {
 	assert.Equal(t, "1500m cpu, 1Gi memory, 4 nvidia.com/gpu", l.InWords())
 }
 
+// TestThousandsAreWrittenOut: people read "1k cpu" as a word of its own.
+func TestThousandsAreWrittenOut(t *testing.T) {
+	for want, l := range map[string]List{
+		"1000 cpu":                {corev1.ResourceCPU: 1000 * 1000},
+		"1500m cpu":               {corev1.ResourceCPU: 1500},
+		"2000000 nvidia.com/gpu":  {"nvidia.com/gpu": 2000000},
+		"-3000 cpu":               {corev1.ResourceCPU: -3000 * 1000},
+		"1000Gi memory, 110 pods": {corev1.ResourceMemory: 1000 << 30, corev1.ResourcePods: 110},
+	} {
+		assert.Equal(t, want, l.InWords())
+	}
+}
+
 func TestListsEndAtTheBoundsOfInt64(t *testing.T) {
 	exact := func(x *big.Int) int64 {
 		switch {

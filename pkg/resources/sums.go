@@ -33,6 +33,14 @@ func (s Sums) Sub(amounts List) {
 	}
 }
 
+// AddTo adds amounts to the sum of a name, such as that of a queue.
+func AddTo(sums map[string]Sums, name string, amounts List) {
+	if sums[name] == nil {
+		sums[name] = Sums{}
+	}
+	sums[name].Add(amounts)
+}
+
 // AddSums adds other sums in place.
 func (s Sums) AddSums(other Sums) {
 	for name, more := range other {

@@ -14,13 +14,25 @@ func FoundAt(message string, at time.Time) string {
 
 // WithoutTime is the message that FoundAt was given; any other message is returned as it is.
 func WithoutTime(message string) string {
-	at := strings.LastIndex(message, foundAt)
-	if at < 0 {
-		return message
+	without, _, _ := split(message)
+	return without
+}
+
+// TimeOf is when the numbers of a message were found, if it says so.
+func TimeOf(message string) (at time.Time, known bool) {
+	_, at, known = split(message)
+	return at, known
+}
+
+func split(message string) (without string, at time.Time, known bool) {
+	end := strings.LastIndex(message, foundAt)
+	if end < 0 {
+		return message, at, false
 	}
-	moment, closed := strings.CutSuffix(message[at+len(foundAt):], ")")
-	if _, err := time.Parse(time.RFC3339, moment); err != nil || !closed {
-		return message
+	moment, closed := strings.CutSuffix(message[end+len(foundAt):], ")")
+	at, err := time.Parse(time.RFC3339, moment)
+	if err != nil || !closed {
+		return message, time.Time{}, false
 	}
-	return message[:at]
+	return message[:end], at, true
 }

@@ -112,7 +112,10 @@ func handle[T metav1.Object](seen, gone func(T)) cache.ResourceEventHandlerFuncs
 // breath is how long Wait gathers changes before it asks again, so that watchers do not slow a busy cluster.
 const breath = 20 * time.Millisecond
 
-// Wait returns when met is true, which it asks soon after every change, or with the context's error. It may read the Log.
+// quiet is after how long Wait asks again without a change. A caller may ask for an object that the Log does not record.
+const quiet = time.Second
+
+// Wait returns when met is true, or with the context's error. It asks soon after every change, and each second. met may read the Log.
 func (l *Log) Wait(ctx context.Context, met func() bool) error {
 	for {
 		l.mu.Lock()
@@ -125,6 +128,7 @@ func (l *Log) Wait(ctx context.Context, met func() bool) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-changed:
+		case <-time.After(quiet):
 		}
 		select {
 		case <-ctx.Done():

@@ -3,6 +3,7 @@ package watchlog_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -266,4 +267,15 @@ func TestAPipelineIsJudgedByWhatMayRun(t *testing.T) {
 	record(batchv1alpha1.JobStatus{State: in(batchv1alpha1.Running), Succeeded: 1, Running: 2, Pending: 1, TaskRecords: both})
 	assert.Equal(t, []string{"Pending -> Running with pending 1, running 2, succeeded 1, failed 0, terminating 0: " +
 		"fewer run or have succeeded than the minimum of 4"}, watchlog.StatusViolations(log.JobStates(name)))
+}
+
+// TestWaitAsksAgainInQuiet: a caller may ask for an object that the log does not record. Then the log does not change with it.
+func TestWaitAsksAgainInQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		require.NoError(t, watchlog.New(time.Now).Wait(t.Context(), func() bool {
+			asked++
+			return asked > 3
+		}))
+	})
 }

@@ -41,6 +41,18 @@ kind: Queue
 metadata: {name: root, labels: {muster.sh/takes-no-jobs: parent}}
 spec: {weight: 1, reclaimable: false}
 `,
+	HyperNode: `
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata: {name: small}
+spec: {tier: 1, members: [{type: Node, selector: {exactMatch: {name: node-0}}}]}
+`,
+	NetworkTopology: `
+apiVersion: muster.sh/v1alpha1
+kind: NetworkTopology
+metadata: {name: small}
+spec: {levels: [{nodeLabel: spine}, {nodeLabel: example.com/leaf}]}
+`,
 }
 
 // Queues are the queues that exist where cases are tried, with their status, in YAML.

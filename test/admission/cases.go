@@ -86,7 +86,7 @@ func (c *Case) patched(patches ...string) (map[string]any, error) {
 // All returns the cases of all kinds.
 func All() []Case {
 	var all []Case
-	for _, cases := range [][]Case{queueCases(), podGroupCases(), podCases(), jobCases(), inputCases()} {
+	for _, cases := range [][]Case{queueCases(), podGroupCases(), podCases(), jobCases(), topologyCases(), inputCases()} {
 		all = append(all, cases...)
 	}
 	return append(all, neighbours(all)...)

@@ -67,3 +67,100 @@ func budgetCases(base string) []Case {
 	}
 	return cases
 }
+
+// HyperNode and NetworkTopology are names of bases.
+const (
+	HyperNode       = "hypernode"
+	NetworkTopology = "networktopology"
+)
+
+const (
+	rowNoMember  = "topology 1.1 member must have at least one member"
+	rowSelector  = "topology 1.1 member selector must have one of exactMatch, regexMatch, or labelMatch"
+	rowOneWay    = "topology 1.1 cannot specify more than one selector type"
+	rowExactName = "topology 1.1 member exactMatch name is required"
+	rowPattern   = "topology 1.1 member regexMatch pattern is invalid"
+)
+
+func topologyCases() []Case {
+	cases := hyperNodeCases()
+	levels := func(list string) string { return "spec: {levels: [" + list + "]}" }
+	cases = append(cases,
+		Case{Name: "no levels", Base: NetworkTopology, Patch: levels(""), Says: []string{"spec.levels", "should have at least 1 items"}},
+		Case{Name: "17 levels", Base: NetworkTopology, Patch: "spec: {levels: [" + more(17, "{nodeLabel: a}") + "]}", Says: []string{"spec.levels", "must have at most 16 items"}},
+		Case{Name: "a level without a label", Base: NetworkTopology, Patch: levels("{tierName: rack}"), Says: []string{"spec.levels[0].nodeLabel", "Required value"}},
+		Case{Name: "a label twice", Base: NetworkTopology, Patch: levels("{nodeLabel: a}, {nodeLabel: a}"), Says: []string{"spec.levels", "name each label once"}},
+		Case{Name: "a key that no label has", Base: NetworkTopology, Patch: levels("{nodeLabel: a b}"), Says: []string{"spec.levels[0].nodeLabel", "should match"}},
+		Case{Name: "tiers that rise", Base: NetworkTopology, Patch: levels("{nodeLabel: a, tier: 1}, {nodeLabel: b, tier: 2}"), Says: []string{"spec.levels", "the tiers must fall"}},
+		Case{Name: "some tiers", Base: NetworkTopology, Patch: levels("{nodeLabel: a, tier: 2}, {nodeLabel: b}"), Says: []string{"spec.levels", "the tiers must fall"}},
+		Case{Name: "a tier of the node itself", Base: NetworkTopology, Patch: levels("{nodeLabel: a, tier: 2}, {nodeLabel: kubernetes.io/hostname, tier: 1}"),
+			Says: []string{"spec.levels", "kubernetes.io/hostname stands for the node itself"}},
+		Case{Name: "the node itself before a rack", Base: NetworkTopology, Patch: levels("{nodeLabel: kubernetes.io/hostname}, {nodeLabel: rack}"),
+			Says: []string{"spec.levels", "kubernetes.io/hostname stands for the node itself"}},
+		Case{Name: "the node itself as the last level", Base: NetworkTopology, Patch: levels("{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}")},
+		Case{Name: "a selector that cannot be", Base: NetworkTopology, Patch: "spec: {nodeSelector: {matchExpressions: [{key: a, operator: Near}]}}"},
+	)
+	selector := func(expression string) string {
+		return "spec: {subGroupPolicy: [{name: a, labelSelector: {matchExpressions: [{key: a, " + expression + "}]}}]}"
+	}
+	for _, expression := range []string{"operator: In, values: [b]", "operator: Exists"} {
+		cases = append(cases, Case{Name: "a sub group by " + expression, Base: PodGroup, Patch: selector(expression)})
+	}
+	for _, expression := range []string{"operator: Near", "operator: In", "operator: Exists, values: [b]"} {
+		cases = append(cases, Case{Name: "a sub group by " + expression, Base: PodGroup, Patch: selector(expression),
+			Says: []string{"spec.subGroupPolicy", "a labelSelector is invalid"}})
+	}
+	for _, base := range []string{Job, PodGroup} {
+		cases = append(cases, narrowCases(base)...)
+	}
+	return cases
+}
+
+func hyperNodeCases() []Case {
+	member := func(text string) string { return "spec: {members: [" + text + "]}" }
+	node := func(selector string) string { return member("{type: Node, selector: {" + selector + "}}") }
+	return []Case{
+		{Name: "no list of members", Row: rowNoMember, Base: HyperNode, Patch: "spec: {members: null}", Says: []string{"member must have at least one member"}},
+		{Name: "an empty list of members", Base: HyperNode, Patch: "spec: {members: []}", Says: []string{"spec.members", "should have at least 1 items"}},
+		{Name: "a member without a selector", Row: rowSelector, Base: HyperNode, Patch: member("{type: Node}"),
+			Says: []string{"spec.members[0].selector", "member selector must have one of exactMatch, regexMatch, or labelMatch"}},
+		{Name: "an empty selector", Row: rowSelector, Base: HyperNode, Patch: node(""), Says: []string{"Either ExactMatch or RegexMatch or LabelMatch must be specified"}},
+		{Name: "two selectors", Row: rowOneWay, Base: HyperNode, Patch: node("exactMatch: {name: a}, regexMatch: {pattern: a}"),
+			Says: []string{"Only one of ExactMatch, RegexMatch, or LabelMatch can be specified", "cannot specify more than one selector type"}},
+		{Name: "a node without a name", Row: rowExactName, Base: HyperNode, Patch: node("exactMatch: {}"), Says: []string{"spec.members[0].selector.exactMatch.name", "Required value"}},
+		{Name: "a node with an empty name", Row: rowExactName, Base: HyperNode, Patch: node(`exactMatch: {name: ""}`), Says: []string{"spec.members[0].selector.exactMatch.name"}},
+		{Name: "a name that no node has", Base: HyperNode, Patch: node("exactMatch: {name: Node_1}"), Says: []string{"spec.members[0].selector.exactMatch.name", "should match"}},
+		{Name: "a round bracket too few", Row: rowPattern, Base: HyperNode, Patch: node(`regexMatch: {pattern: "node-(1"}`),
+			Says: []string{"spec.members[0].selector.regexMatch.pattern", "member regexMatch pattern is invalid"}},
+		{Name: "a square bracket too few", Row: rowPattern, Base: HyperNode, Patch: node(`regexMatch: {pattern: "node-[1"}`), Says: []string{"member regexMatch pattern is invalid"}},
+		{Name: "a repetition of nothing", Row: rowPattern, Base: HyperNode, Patch: node(`regexMatch: {pattern: "*"}`), Says: []string{"member regexMatch pattern is invalid"}},
+		{Name: "a look ahead", Row: rowPattern, Base: HyperNode, Patch: node(`regexMatch: {pattern: "node-(?=1)"}`), Says: []string{"member regexMatch pattern is invalid"}},
+		{Name: "an empty pattern", Row: rowPattern, Base: HyperNode, Patch: node(`regexMatch: {pattern: ""}`), Says: []string{"spec.members[0].selector.regexMatch.pattern"}},
+		{Name: "a pattern", Row: rowPattern, Base: HyperNode, Patch: node(`regexMatch: {pattern: "^node-[0-9]{1,3}$"}`)},
+		{Name: "labels", Base: HyperNode, Patch: node(`labelMatch: {matchLabels: {rack: "1"}}`)},
+		{Name: "another type of member", Base: HyperNode, Patch: member("{type: Rack, selector: {exactMatch: {name: a}}}"), Says: []string{"spec.members[0].type", "Unsupported value"}},
+		{Name: "a negative tier", Base: HyperNode, Patch: "spec: {tier: -1}", Says: []string{"spec.tier", "greater than or equal to 0"}},
+		{Name: "tier 0", Base: HyperNode, Patch: "spec: {tier: 0}"},
+		{Name: "no tier", Base: HyperNode, Patch: "spec: {tier: null}", Says: []string{"spec.tier", "Required value"}},
+		{Name: "HyperNodes by labels", Base: HyperNode, Patch: member("{type: HyperNode, selector: {labelMatch: {matchLabels: {a: b}}}}")},
+	}
+}
+
+// narrowCases are cases of the annotation muster.sh/narrow-topology.
+func narrowCases(base string) []Case {
+	const key = "muster.sh/narrow-topology"
+	var cases []Case
+	narrow := func(value string, says ...string) {
+		cases = append(cases, Case{Name: "narrow topology '" + value + "'", Base: base, Patch: "metadata: {annotations: {" + key + `: "` + value + `"}}`, Says: says})
+	}
+	for _, value := range []string{"1", "0@0", "1@10m", "rack@1h30m", "topology.example.com/rack@90s", "a rack@1.5h", "1@8760h"} {
+		narrow(value)
+	}
+	for _, value := range []string{"", "@10m", "-1@10m", " 1@10m", "1 @10m"} {
+		narrow(value, "metadata.annotations["+key+"]", "write its number or its name")
+	}
+	for _, value := range []string{"1@", "1@soon", "1@10", "1@-10m", "1@1d", "1@8761h", "1@10m@1h"} {
+		narrow(value, "metadata.annotations["+key+"]", "write one like 90s, 10m or 2h after the @")
+	}
+	return cases
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -172,18 +174,64 @@ func TestTheChartEqualsTheKustomizations(t *testing.T) {
 	}
 }
 
-// takeKept takes away what only Helm knows: that it leaves the CRDs.
+// TestTheChartAddsTheComponentOfTheHistory: as a kustomization of the user's own does.
+func TestTheChartAddsTheComponentOfTheHistory(t *testing.T) {
+	own := t.TempDir()
+	to, err := filepath.Rel(own, absolute(t, manifests))
+	require.NoError(t, err)
+	text := fmt.Sprintf("resources: [%[1]s/deploy]\ncomponents: [%[1]s/deploy/history]\n", to)
+	require.NoError(t, os.WriteFile(filepath.Join(own, "kustomization.yaml"), []byte(text), 0o600))
+	from, err := filepath.Rel(absolute(t, manifests), own)
+	require.NoError(t, err)
+	got := rendered(t, "{history: {enabled: true}}")
+	takeKept(t, got)
+	requireSame(t, built(t, from), got)
+
+	once := rendered(t, "{history: {enabled: true, accessMode: ReadWriteOnce}, controller: {replicas: 1}}")
+	strategy, _, _ := unstructured.NestedString(once["Deployment/muster-controller"], "spec", "strategy", "type")
+	assert.Equal(t, "Recreate", strategy, "a second pod cannot mount the volume")
+	_, err = render(t, namespace, "{history: {enabled: true, accessMode: ReadWriteOnce}}")
+	require.ErrorContains(t, err, "set controller.replicas to 1")
+	assert.NotContains(t, rendered(t, "{history: {enabled: true, existingClaim: archive}}"), "PersistentVolumeClaim/muster-history")
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	require.NoError(t, err)
+	path, err = filepath.EvalSymlinks(path)
+	require.NoError(t, err)
+	return path
+}
+
+// TestTheReadersOfQueuesCanBeLeftOut (issue 44, 1): by one value, or one component of a kustomization.
+func TestTheReadersOfQueuesCanBeLeftOut(t *testing.T) {
+	const name = "name: muster-queue-readers\n"
+	count := func(values string) int {
+		found, err := render(t, namespace, values)
+		require.NoError(t, err)
+		return strings.Count(found.Manifest, "\n  "+name)
+	}
+	assert.Equal(t, 3, count("{}"), "the role, the binding and its reference")
+	assert.Equal(t, 1, count("{queueReaders: false}"))
+}
+
+// takeKept takes away what only Helm knows: that it leaves the CRDs, and the volume of the history.
 func takeKept(t *testing.T, all objects) {
 	t.Helper()
 	kept := 0
 	for _, object := range all {
 		if unstructuredOf(object).GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+			if object["kind"] == "PersistentVolumeClaim" {
+				unstructured.RemoveNestedField(object, "metadata", "annotations")
+				continue
+			}
 			require.Equal(t, "CustomResourceDefinition", object["kind"])
 			unstructured.RemoveNestedField(object, "metadata", "annotations", "helm.sh/resource-policy")
 			kept++
 		}
 	}
-	require.Equal(t, 8, kept)
+	require.Equal(t, 10, kept)
 }
 
 // Each release of Kubernetes gets the objects that its kustomization has.
@@ -200,7 +248,13 @@ func TestTheChartOnOlderReleases(t *testing.T) {
 			assert.Equal(t, folder != "deploy", strings.Contains(found.Info.Notes, "docs/install.md says what differs"))
 		})
 	}
-	_, err := renderFor(t, "v1.34.9", namespace, "{}")
+	found, err := renderFor(t, "v1.35.4", namespace, "{comingFromVolcano: true}")
+	require.NoError(t, err)
+	got := parse(t, found.Manifest)
+	takeKept(t, got)
+	requireSame(t, built(t, "deploy/coming-from-volcano-1.35"), got)
+
+	_, err = renderFor(t, "v1.34.9", namespace, "{}")
 	assert.ErrorContains(t, err, "kubeVersion: >=1.35.0-0")
 }
 

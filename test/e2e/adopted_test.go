@@ -95,10 +95,12 @@ func (s *adopted) pods() []corev1.Pod {
 	return live
 }
 
-func (s *adopted) count(is func(*corev1.Pod) bool) int {
+func (s *adopted) count(is func(*corev1.Pod) bool) int { return countOf(s.pods(), is) }
+
+func countOf(pods []corev1.Pod, is func(*corev1.Pod) bool) int {
 	n := 0
-	for _, pod := range s.pods() {
-		if is(&pod) {
+	for i := range pods {
+		if is(&pods[i]) {
 			n++
 		}
 	}
@@ -124,7 +126,9 @@ func waitsFor(reason string) func(*corev1.Pod) bool {
 func (s *adopted) expect(running, waiting int, reason string) {
 	s.T.Helper()
 	s.Soon(fmt.Sprintf("%d pods run and %d wait for %s", running, waiting, reason), func() bool {
-		return len(s.pods()) == running+waiting && s.count(isRunning) == running && s.count(isBound) == running && s.count(waitsFor(reason)) == waiting
+		pods := s.pods() // listed once: this is asked after each change in the cluster
+		return len(pods) == running+waiting && countOf(pods, isRunning) == running && countOf(pods, isBound) == running &&
+			countOf(pods, waitsFor(reason)) == waiting
 	}, func() any { return s.conditions() })
 }
 

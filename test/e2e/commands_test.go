@@ -80,7 +80,7 @@ func TestEndsAreFinal(t *testing.T) {
 				left, err := s.Muster.BusV1alpha1().Commands(s.Namespace).List(s.Ctx, metav1.ListOptions{})
 				require.NoError(c, err)
 				assert.Empty(c, left.Items)
-			}, mustertesting.Patience, 50*time.Millisecond, "the Commands are dealt with")
+			}, mustertesting.Timeout, 50*time.Millisecond, "the Commands are dealt with")
 		})
 	}
 }

@@ -41,7 +41,7 @@ func TestTheSchedulerIsKilledInTheMiddle(t *testing.T) {
 	require.Less(t, completed(), jobs, "some Jobs are left for the next scheduler")
 	require.NoError(t, s.Start(s.Ctx, localcluster.MusterScheduler))
 
-	s.Within(2*mustertesting.Patience, "all Jobs have completed", func() bool { return completed() == jobs }, func() any { return completed() })
+	s.Within(2*mustertesting.Timeout, "all Jobs have completed", func() bool { return completed() == jobs }, func() any { return completed() })
 	var untouched, cut []watchlog.Incarnation
 	for _, incarnation := range s.Log.Incarnations() {
 		switch {
@@ -53,5 +53,5 @@ func TestTheSchedulerIsKilledInTheMiddle(t *testing.T) {
 		}
 	}
 	require.Empty(t, watchlog.GangViolations(untouched, window), "gangs whose start the crash did not cut through")
-	require.Empty(t, watchlog.GangViolations(cut, mustertesting.Patience), "gangs whose start the crash may have cut through")
+	require.Empty(t, watchlog.GangViolations(cut, mustertesting.Timeout), "gangs whose start the crash may have cut through")
 }

@@ -73,7 +73,7 @@ func ensureQueue(s *harness.Story, name string) {
 		require.NoError(s.T, err)
 	}
 	require.Eventually(s.T, func() bool { return s.Queue(name).Status.State == schedulingv1beta1.QueueStateOpen },
-		mustertesting.Patience, 50*time.Millisecond, "queue %s is open", name)
+		mustertesting.Timeout, 50*time.Millisecond, "queue %s is open", name)
 }
 
 func TestExampleOfSeveralPodTemplates(t *testing.T) {
@@ -231,7 +231,7 @@ func TestExampleOfDistributedTraining(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err := s.Muster.SchedulingV1beta1().PodGroups(s.Namespace).Get(s.Ctx, group, metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
-		}, mustertesting.Patience, 50*time.Millisecond, "its PodGroup is gone")
+		}, mustertesting.Timeout, 50*time.Millisecond, "its PodGroup is gone")
 	})
 	t.Run("it is scheduled with its queue and its priority", func(t *testing.T) {
 		s, pods := start(t)

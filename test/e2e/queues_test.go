@@ -130,7 +130,7 @@ func TestTheQueueReportsItsGroups(t *testing.T) {
 	require.Eventually(t, func() bool {
 		last = s.Queue(s.Namespace).Status
 		return last.Running == 1 && last.Inqueue == 1 && last.Allocated.Cpu().MilliValue() == 3000
-	}, mustertesting.Patience, 50*time.Millisecond, "the queue has one running and one waiting group and 3 CPUs in use")
+	}, mustertesting.Timeout, 50*time.Millisecond, "the queue has one running and one waiting group and 3 CPUs in use")
 }
 
 // TestAQueueWhoseJobsAreGoneCanBeDeleted (issue 40, 12): at once, while other Jobs come and go. A Job that is created when they are gone shows

@@ -23,8 +23,8 @@ const (
 	gangs = 100
 	// gangNodes of 8 CPUs hold a small part of them at a time: they ask for 7 times as much.
 	gangNodes = 24
-	// gangsPatience is how long all gangs may take to finish.
-	gangsPatience = 4 * time.Minute
+	// gangsTimeout is how long all gangs may take to finish.
+	gangsTimeout = 4 * time.Minute
 	// seedVariable is the environment variable that repeats a run.
 	seedVariable = "MUSTER_E2E_SEED"
 )
@@ -39,7 +39,7 @@ func TestRandomGangs(t *testing.T) {
 	for i := range gangs {
 		all.add(fmt.Sprintf("gang-%03d", i))
 	}
-	s.Within(gangsPatience, "all gangs have finished", all.finished, all.unfinished)
+	s.Within(gangsTimeout, "all gangs have finished", all.finished, all.unfinished)
 
 	incarnations := s.WholeGangs(s.Namespace, window)
 	for _, job := range all.jobs {

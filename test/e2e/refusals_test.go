@@ -88,11 +88,11 @@ func TestJobsGoToOpenQueuesWithoutChildren(t *testing.T) {
 	}
 	says := func(text string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return strings.Contains(refusal(queue), text) }, mustertesting.Patience, 50*time.Millisecond, text)
+		require.Eventually(t, func() bool { return strings.Contains(refusal(queue), text) }, mustertesting.Timeout, 50*time.Millisecond, text)
 	}
 	takes := func() {
 		t.Helper()
-		require.Eventually(t, func() bool { return refusal(queue) == "" }, mustertesting.Patience, 50*time.Millisecond, "Jobs are taken")
+		require.Eventually(t, func() bool { return refusal(queue) == "" }, mustertesting.Timeout, 50*time.Millisecond, "Jobs are taken")
 	}
 	takes()
 	assert.Contains(t, refusal("root"), "spec.queue: can not submit job to root queue")

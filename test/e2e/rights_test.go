@@ -30,6 +30,10 @@ var usedElsewhere = map[string][]string{
 		`ClusterRole "muster-controller": update phjobs/status.primehub.io`,
 		`ClusterRole "muster-controller": update phschedules/status.primehub.io`,
 	},
+	"faults of objects of the network's topology; test/integration/program": {
+		`ClusterRole "muster-controller": patch hypernodes/status.topology.volcano.sh`,
+		`ClusterRole "muster-controller": patch networktopologies/status.muster.sh`,
+	},
 	"owners of pods without a PodGroup": {
 		`ClusterRole "muster-controller": get daemonsets.apps`,
 		`ClusterRole "muster-controller": get jobs.batch`,
@@ -114,6 +118,7 @@ func usedRights(log io.Reader) (sets.Set[string], error) {
 	for {
 		var event struct {
 			Verb        string
+			User        struct{ Username string }
 			ObjectRef   struct{ APIGroup, Resource, Subresource string }
 			Annotations map[string]string
 		}
@@ -133,9 +138,18 @@ func usedRights(log io.Reader) (sets.Set[string], error) {
 			resource += "/" + event.ObjectRef.Subresource
 		}
 		for _, verb := range together(event.Verb) {
-			used.Insert(rightOf(role[1], verb, resource, event.ObjectRef.APIGroup))
+			used.Insert(rightOf(ownRole(role[1], event.User.Username), verb, resource, event.ObjectRef.APIGroup))
 		}
 	}
+}
+
+// ownRole returns the role that stands for a request of user. The API server names one role that allows a request. Where all users have the
+// same right from muster-queue-readers, it may name that role for a program too. Then it stands for the program's own ClusterRole.
+func ownRole(role, user string) string {
+	if role != `ClusterRole "muster-queue-readers"` {
+		return role
+	}
+	return fmt.Sprintf("ClusterRole %q", user[strings.LastIndex(user, ":")+1:])
 }
 
 // together are the verbs that a program needs if it uses one. An informer needs both of two, and uses one of them.

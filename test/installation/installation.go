@@ -20,9 +20,9 @@ import (
 	"github.com/muster-sched/muster/pkg/localcluster"
 )
 
-// Patience is how long one command of kubectl may take, with the roll-outs and deletions that it waits for. The deletion of a CRD can take
+// Timeout is how long one command of kubectl may take, with the roll-outs and deletions that it waits for. The deletion of a CRD can take
 // five minutes: see docs/install.md.
-const Patience = 7 * time.Minute
+const Timeout = 7 * time.Minute
 
 // Components are the values of the label app.kubernetes.io/component of Muster's pods. The Deployments and Leases are called muster- and this.
 var Components = []string{"controller", "scheduler"}
@@ -41,7 +41,7 @@ type Kubectl struct {
 
 // Try runs kubectl with an input, and returns what it printed.
 func (k Kubectl) Try(ctx context.Context, input string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, k.Cluster.Kubectl(), append([]string{"--kubeconfig", k.Cluster.Kubeconfig()}, args...)...)
 	command.Stdin = strings.NewReader(input)
@@ -129,7 +129,7 @@ func (k Kubectl) AwaitPods(image string) {
 	k.T.Helper()
 	for _, component := range Components {
 		var out string
-		err := wait.PollUntilContextTimeout(k.T.Context(), 200*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(k.T.Context(), 200*time.Millisecond, Timeout, true, func(ctx context.Context) (bool, error) {
 			var err error
 			out, err = k.Try(ctx, "", "get", "pods", "-n", "muster-system", "-l", "app.kubernetes.io/component="+component,
 				"-o", "jsonpath={.items[*].spec.containers[0].image}")

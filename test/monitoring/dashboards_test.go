@@ -22,14 +22,9 @@ const (
 
 // dashboard has the part of a Grafana file that asks Prometheus.
 type dashboard struct {
-	UID    string `json:"uid"`
-	Panels []struct {
-		Title       string `json:"title"`
-		Description string `json:"description"`
-		Targets     []struct {
-			Expr string `json:"expr"`
-		} `json:"targets"`
-	} `json:"panels"`
+	UID        string  `json:"uid"`
+	Title      string  `json:"title"`
+	Panels     []panel `json:"panels"`
 	Templating struct {
 		List []struct {
 			Name       string `json:"name"`
@@ -37,6 +32,19 @@ type dashboard struct {
 			Definition string `json:"definition"`
 		} `json:"list"`
 	} `json:"templating"`
+}
+
+// panel is a part of a dashboard.
+type panel struct {
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Type        string `json:"type"`
+	GridPos     struct{ X, Y, W, H int }
+	FieldConfig struct{ Defaults struct{ Unit string } }
+	Targets     []struct {
+		Expr         string `json:"expr"`
+		LegendFormat string `json:"legendFormat"`
+	} `json:"targets"`
 }
 
 // variables are what Grafana puts into queries. A resource is chosen that all queues have.

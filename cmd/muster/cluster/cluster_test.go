@@ -47,3 +47,24 @@ func TestTheAnswer(t *testing.T) {
 	assert.Nil(t, answerOf(facts, nil, "").Gang)
 	assert.Nil(t, answerOf(facts, pod, "").Gang.InQueue)
 }
+
+// TestNoGangIsMeasuredWithoutTheRightToLook (issue 44, 1): a missing right is no room for 0.
+func TestNoGangIsMeasuredWithoutTheRightToLook(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}},
+	}}}}
+	queues := []schedulingv1beta1.Queue{*mustertesting.MakeQueue("q").Capability("cpu", "3").Obj()}
+	for want, facts := range map[string]explain.Facts{
+		`{"largestGang": {"inQueue": 3, "limitedBy": "q"}}`: {Queues: queues, Unread: []explain.Part{explain.PartNodes}},
+		`{"largestGang": {}}`:                               {Unread: []explain.Part{explain.PartPods, explain.PartQueues}},
+		`{"nodes": [], "largestGang": {"onNodes": 0}}`:      {Unread: []explain.Part{explain.PartQueues}},
+	} {
+		found := answerOf(facts, pod, "q")
+		printed, err := json.Marshal(found)
+		require.NoError(t, err)
+		assert.JSONEq(t, want, string(printed))
+		var text bytes.Buffer
+		require.NoError(t, found.print(&text))
+		assert.NotContains(t, text.String(), "would start now has")
+	}
+}

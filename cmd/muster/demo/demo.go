@@ -30,8 +30,8 @@ const (
 	gpusPerNode = "2"
 )
 
-// stopPatience is how long the cluster may take to go down.
-const stopPatience = 45 * time.Second
+// stopTimeout is how long the cluster may take to go down.
+const stopTimeout = 45 * time.Second
 
 // Options say how the demo runs.
 type Options struct {
@@ -183,7 +183,7 @@ func leave(n *narrator, cluster *localcluster.Cluster, keep, failed bool) error 
 		}
 		n.say("the logs of the cluster are in %s", kept)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := cluster.Down(ctx); err != nil {
 		return fmt.Errorf("stopping the cluster: %w", err)

@@ -19,9 +19,9 @@ import (
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
-// patience is how long anything may take that should happen soon. A loaded machine is slow; a claim about speed is a
+// timeout is how long anything may take that should happen soon. A loaded machine is slow; a claim about speed is a
 // check of its own.
-const patience = 45 * time.Second
+const timeout = 45 * time.Second
 
 // stage is what the acts play on.
 type stage struct {
@@ -37,7 +37,7 @@ func job(name string) types.NamespacedName {
 
 // await waits until something has happened, and tells what happens meanwhile.
 func (s *stage) await(ctx context.Context, what string, met func() bool) error {
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ticker := time.NewTicker(quiet / 3)
 	defer ticker.Stop()
@@ -48,7 +48,7 @@ func (s *stage) await(ctx context.Context, what string, met func() bool) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return fmt.Errorf("%s: not within %s", what, patience)
+			return fmt.Errorf("%s: not within %s", what, timeout)
 		case <-ticker.C:
 		}
 	}

@@ -70,7 +70,7 @@ func ask(ctx context.Context, clients *kube.Clients, name, verb string, action b
 	return clients.CommandJob(ctx, job, action, message)
 }
 
-// refusal says why an action does nothing to a Job as it is; nil if it does something, or the Job has no phase yet.
+// refusal says why an action does nothing to a Job as it is. It is nil if the action does something, or the Job has no phase yet.
 func refusal(job *batchv1alpha1.Job, verb string, action busv1alpha1.Action) error {
 	current := job.Status.State.Phase
 	switch {

@@ -16,7 +16,7 @@ func NewCommand() *cobra.Command {
 	connection := kube.Connect(command)
 	command.AddCommand(
 		newListCommand(connection), newGetCommand(connection), newRunCommand(connection), newUpdateCommand(connection),
-		newCancelCommand(connection), newLogsCommand(connection))
+		newCancelCommand(connection), newLogsCommand(connection), newHistoryCommand(connection))
 	for _, v := range verbs {
 		command.AddCommand(v.newCommand(connection))
 	}

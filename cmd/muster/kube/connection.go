@@ -53,8 +53,8 @@ type Clients struct {
 // errNoKubeconfig says that no cluster was named. kubectl's library takes this machine's port 8080 then.
 var errNoKubeconfig = errors.New("no kubeconfig names a cluster: set KUBECONFIG or --kubeconfig, or start a cluster with muster local up")
 
-// config is how to reach the cluster.
-func (c *Connection) config() (*rest.Config, error) {
+// Config is how to reach the cluster.
+func (c *Connection) Config() (*rest.Config, error) {
 	loader := c.ToRawKubeConfigLoader()
 	written, err := loader.RawConfig()
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Connection) config() (*rest.Config, error) {
 
 // Clients makes them.
 func (c *Connection) Clients() (*Clients, error) {
-	config, err := c.config()
+	config, err := c.Config()
 	if err != nil {
 		return nil, err
 	}

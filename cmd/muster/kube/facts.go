@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,10 +12,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/explain"
 	"github.com/muster-sched/muster/pkg/phjob"
 )
@@ -23,6 +27,8 @@ import (
 type Reader struct {
 	ctx     context.Context
 	clients *Clients
+	// eventsIn is the namespace whose events are read; "" for that of the user.
+	eventsIn string
 	// Facts are what has been read.
 	Facts explain.Facts
 }
@@ -32,9 +38,22 @@ func NewReader(ctx context.Context, clients *Clients) *Reader {
 	return &Reader{ctx: ctx, clients: clients}
 }
 
-// Cluster reads the queues, PodGroups and nodes. It notes what the user may not read.
-func (r *Reader) Cluster() error {
-	return r.cluster(func(*corev1.ObjectReference) bool { return false })
+// Cluster reads parts of the cluster: queues, PodGroups, nodes or the pods on them. It notes what the user may not read.
+func (r *Reader) Cluster(parts ...explain.Part) error {
+	readers := map[explain.Part]func() error{
+		explain.PartQueues: r.queues, explain.PartGroups: r.groups, explain.PartNodes: r.nodes, explain.PartPods: r.bound,
+	}
+	wanted := make([]part, 0, len(parts))
+	for _, is := range parts {
+		wanted = append(wanted, part{is, readers[is]})
+	}
+	if err := r.read(wanted); err != nil {
+		return err
+	}
+	if r.Facts.Lacks(explain.PartNodes, explain.PartPods) {
+		r.Facts.Nodes, r.Facts.Bound = nil, nil // half of both would be wrong
+	}
+	return nil
 }
 
 // recent reads a list from the API server's cache. A page may be a moment old, and costs the cluster little.
@@ -70,17 +89,26 @@ func (r *Reader) ofJob(job *batchv1alpha1.Job) error {
 	if err != nil {
 		return err
 	}
-	r.Facts.Members = pods.Items
-	return r.cluster(func(about *corev1.ObjectReference) bool { return belongs(job, about) })
+	others := sets.New[types.UID]() // pods of an earlier Job of the same name
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; metav1.IsControlledBy(pod, job) {
+			r.Facts.Members = append(r.Facts.Members, *pod)
+		} else {
+			others.Insert(pod.UID)
+		}
+	}
+	return r.cluster(job.CreationTimestamp, func(about *corev1.ObjectReference) bool {
+		return belongs(job, r.Facts.Group, about) && !others.Has(about.UID)
+	})
 }
 
 // belongs says whether an event is about a Job, its PodGroup or one of its pods. Many of the pods are gone.
-func belongs(job *batchv1alpha1.Job, about *corev1.ObjectReference) bool {
+func belongs(job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, about *corev1.ObjectReference) bool {
 	switch about.Kind {
 	case "Job":
 		return about.UID == job.UID
 	case "PodGroup":
-		return about.Name == batchv1alpha1.PodGroupName(job)
+		return group != nil && about.UID == group.UID
 	case "Pod":
 		for i := range job.Spec.Tasks {
 			task := job.Spec.Tasks[i].Name
@@ -121,7 +149,7 @@ func (r *Reader) PhJob(name string) (explain.Page, error) {
 	if err := r.scheduleOf(job); err != nil {
 		return explain.Page{}, err
 	}
-	err = r.cluster(func(about *corev1.ObjectReference) bool {
+	err = r.cluster(job.CreationTimestamp, func(about *corev1.ObjectReference) bool {
 		return about.UID == job.UID || about.Kind == "PodGroup" && about.Name == phjob.PodGroupName(job) || about.Kind == "Pod" && about.Name == job.Name
 	})
 	if err != nil {
@@ -141,7 +169,7 @@ func (r *Reader) scheduleOf(job *primehubv1alpha1.PhJob) error {
 	case err == nil:
 		r.Facts.PhSchedule = schedule
 	case apierrors.IsForbidden(err):
-		r.Facts.Unread = append(r.Facts.Unread, "You may not get phschedules: nothing is said about its schedule.")
+		r.Facts.Unread = append(r.Facts.Unread, explain.PartPhSchedules)
 	case !apierrors.IsNotFound(err):
 		return err
 	}
@@ -167,16 +195,14 @@ func (r *Reader) ofGroup(name string) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{}
+	known := sets.New(group.UID)
 	for i := range pods.Items {
-		if usage.PodGroupOf(&pods.Items[i]) == group.Namespace+"/"+group.Name {
+		if admission.PodGroupOf(&pods.Items[i]) == group.Namespace+"/"+group.Name {
 			r.Facts.Members = append(r.Facts.Members, pods.Items[i])
-			known[pods.Items[i].Name] = true
+			known.Insert(pods.Items[i].UID)
 		}
 	}
-	return r.cluster(func(about *corev1.ObjectReference) bool {
-		return about.Kind == "PodGroup" && about.Name == group.Name || about.Kind == "Pod" && known[about.Name]
-	})
+	return r.cluster(group.CreationTimestamp, func(about *corev1.ObjectReference) bool { return known.Has(about.UID) })
 }
 
 // Pod makes the page of a pod, which may be gone.
@@ -185,7 +211,7 @@ func (r *Reader) Pod(name string) (explain.Page, error) {
 	pod, err := r.clients.Kube.CoreV1().Pods(namespace).Get(r.ctx, name, metav1.GetOptions{})
 	own := func(about *corev1.ObjectReference) bool { return about.Kind == "Pod" && about.Name == name }
 	if apierrors.IsNotFound(err) {
-		if err := r.events(own); err != nil {
+		if err := r.events(metav1.Time{}, own); err != nil {
 			return explain.Page{}, err
 		}
 		if len(r.Facts.Events) == 0 {
@@ -197,12 +223,13 @@ func (r *Reader) Pod(name string) (explain.Page, error) {
 	if err != nil {
 		return explain.Page{}, err
 	}
-	if key := usage.PodGroupOf(pod); key != "" {
+	own = func(about *corev1.ObjectReference) bool { return about.UID == pod.UID }
+	if key := admission.PodGroupOf(pod); key != "" {
 		group := strings.TrimPrefix(key, namespace+"/")
 		if err := r.ofGroup(group); err != nil && !apierrors.IsNotFound(err) {
 			return explain.Page{}, err
 		}
-	} else if err := r.cluster(own); err != nil {
+	} else if err := r.cluster(pod.CreationTimestamp, own); err != nil {
 		return explain.Page{}, err
 	}
 	r.Facts.Events = slices.DeleteFunc(r.Facts.Events, func(event corev1.Event) bool { return !own(&event.InvolvedObject) })
@@ -212,38 +239,64 @@ func (r *Reader) Pod(name string) (explain.Page, error) {
 
 // Queue makes the page of a queue.
 func (r *Reader) Queue(name string) (explain.Page, error) {
-	if _, err := r.clients.Muster.SchedulingV1beta1().Queues().Get(r.ctx, name, metav1.GetOptions{}); err != nil {
+	queue, err := r.clients.Muster.SchedulingV1beta1().Queues().Get(r.ctx, name, metav1.GetOptions{})
+	if err != nil {
 		return explain.Page{}, err
 	}
-	r.clients.Namespace = metav1.NamespaceDefault // which events of objects without a namespace are in
-	if err := r.cluster(func(about *corev1.ObjectReference) bool { return about.Kind == "Queue" && about.Name == name }); err != nil {
+	r.eventsIn = metav1.NamespaceDefault // which events of objects without a namespace are in
+	if err := r.cluster(queue.CreationTimestamp, func(about *corev1.ObjectReference) bool { return about.UID == queue.UID }); err != nil {
 		return explain.Page{}, err
 	}
 	return explain.Queue(r.Facts, name), nil
 }
 
-// cluster reads what the object waits for or among. It reads queues, PodGroups, priorities, nodes and what runs there, and the events that
-// are of interest. It notes what the user may not read.
-func (r *Reader) cluster(ofInterest func(*corev1.ObjectReference) bool) error {
-	for _, part := range []struct {
-		what string
-		read func() error
-	}{
-		{"queues: nothing is said about quota", r.queues},
-		{"podgroups of all namespaces: nothing is said about who is before it", r.groups},
-		{"priorityclasses: priorities are taken as 0", r.priorities},
-		{"nodes and the pods on them: nothing is said about room on nodes", r.nodes},
-		{"events: little is said about what happened", func() error { return r.events(ofInterest) }},
-	} {
+// part is what a user may not be allowed to read.
+type part struct {
+	is   explain.Part
+	read func() error
+}
+
+// read reads some parts of the cluster, and notes what the user may not read.
+func (r *Reader) read(parts []part) error {
+	for _, part := range parts {
 		switch err := part.read(); {
 		case apierrors.IsForbidden(err):
-			r.Facts.Unread = append(r.Facts.Unread, "You may not list "+part.what+".")
+			r.Facts.Unread = append(r.Facts.Unread, part.is)
 		case err != nil:
 			return err
 		}
 	}
 	r.Facts.Now = time.Now()
 	return nil
+}
+
+// cluster reads what an object waits for or among: queues, PodGroups and priorities. It reads the events about the object since it was created: an
+// earlier one of the same name had others. Nodes and the pods on them are not read, because it is the scheduler who judges them.
+func (r *Reader) cluster(created metav1.Time, ofInterest func(*corev1.ObjectReference) bool) error {
+	return r.read([]part{
+		{explain.PartQueues, r.queues},
+		{explain.PartGroups, r.groups},
+		{explain.PartPhJobs, r.phJobs},
+		{explain.PartPriorities, r.priorities},
+		{explain.PartEvents, func() error { return r.events(created, ofInterest) }},
+	})
+}
+
+// phJobs reads the PhJobs if the order of any PodGroups depends on them.
+func (r *Reader) phJobs() error {
+	if !slices.ContainsFunc(r.Facts.Groups, isOfPhJob) {
+		return nil
+	}
+	jobs, err := r.clients.Muster.PrimehubV1alpha1().PhJobs(metav1.NamespaceAll).List(r.ctx, recent)
+	if err == nil {
+		r.Facts.PhJobs = jobs.Items
+	}
+	return err
+}
+
+func isOfPhJob(group schedulingv1beta1.PodGroup) bool {
+	owner := metav1.GetControllerOf(&group)
+	return owner != nil && owner.Kind == "PhJob"
 }
 
 func (r *Reader) queues() error {
@@ -256,8 +309,13 @@ func (r *Reader) queues() error {
 
 func (r *Reader) groups() error {
 	groups, err := r.clients.Muster.SchedulingV1beta1().PodGroups(metav1.NamespaceAll).List(r.ctx, recent)
-	if err == nil {
+	switch {
+	case err == nil:
 		r.Facts.Groups = groups.Items
+	case apierrors.IsForbidden(err):
+		if own, err := r.clients.Muster.SchedulingV1beta1().PodGroups(r.clients.Namespace).List(r.ctx, recent); err == nil {
+			r.Facts.Own = own.Items
+		}
 	}
 	return err
 }
@@ -277,28 +335,31 @@ func (r *Reader) priorities() error {
 	return nil
 }
 
-// nodes reads the nodes and the pods on them. It returns none of both if one may not be read, because half of it would be wrong.
 func (r *Reader) nodes() error {
 	nodes, err := r.clients.Kube.CoreV1().Nodes().List(r.ctx, recent)
-	if err != nil {
-		return err
+	if err == nil {
+		r.Facts.Nodes = nodes.Items
 	}
-	pods, err := r.clients.Kube.CoreV1().Pods(metav1.NamespaceAll).List(r.ctx, metav1.ListOptions{FieldSelector: running, ResourceVersion: "0"})
-	if err != nil {
-		return err
-	}
-	r.Facts.Nodes, r.Facts.Bound = nodes.Items, pods.Items
-	return nil
+	return err
 }
 
-func (r *Reader) events(ofInterest func(*corev1.ObjectReference) bool) error {
-	events, err := r.clients.Kube.CoreV1().Events(r.clients.Namespace).List(r.ctx, metav1.ListOptions{})
+// bound reads the pods on the nodes.
+func (r *Reader) bound() error {
+	pods, err := r.clients.Kube.CoreV1().Pods(metav1.NamespaceAll).List(r.ctx, metav1.ListOptions{FieldSelector: running, ResourceVersion: "0"})
+	if err == nil {
+		r.Facts.Bound = pods.Items
+	}
+	return err
+}
+
+func (r *Reader) events(since metav1.Time, ofInterest func(*corev1.ObjectReference) bool) error {
+	events, err := r.clients.Kube.CoreV1().Events(cmp.Or(r.eventsIn, r.clients.Namespace)).List(r.ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	for i := range events.Items {
-		if ofInterest(&events.Items[i].InvolvedObject) {
-			r.Facts.Events = append(r.Facts.Events, events.Items[i])
+		if event := &events.Items[i]; ofInterest(&event.InvolvedObject) && !explain.TimeOf(event).Before(since.Time) {
+			r.Facts.Events = append(r.Facts.Events, *event)
 		}
 	}
 	return nil

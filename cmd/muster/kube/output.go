@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
@@ -19,13 +20,23 @@ const (
 )
 
 // Output is how a command prints what is no object of the API. It is a pflag.Value.
-type Output struct{ format string }
+type Output struct {
+	format  string
+	formats []string
+}
 
-// AddOutput adds the flag -o. Text is what a command prints without it.
-func AddOutput(flags *pflag.FlagSet) *Output {
-	o := &Output{format: formatText}
-	flags.VarP(o, "output", "o", "text, json or yaml")
+// AddOutput adds the flag -o. Text is what a command prints without it. There may be more formats than text, json and yaml, which are text
+// for Print.
+func AddOutput(flags *pflag.FlagSet, more ...string) *Output {
+	o := &Output{format: formatText, formats: slices.Concat([]string{formatText}, more, []string{formatJSON, formatYAML})}
+	flags.VarP(o, "output", "o", o.choice())
 	return o
+}
+
+// choice lists the formats.
+func (o *Output) choice() string {
+	last := len(o.formats) - 1
+	return strings.Join(o.formats[:last], ", ") + " or " + o.formats[last]
 }
 
 // String is the format.
@@ -36,8 +47,8 @@ func (*Output) Type() string { return "string" }
 
 // Set takes what the user wrote.
 func (o *Output) Set(format string) error {
-	if !slices.Contains([]string{formatText, formatJSON, formatYAML}, format) {
-		return errors.New("give text, json or yaml")
+	if !slices.Contains(o.formats, format) {
+		return errors.New("give " + o.choice())
 	}
 	o.format = format
 	return nil

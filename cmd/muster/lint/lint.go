@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/muster-sched/muster/cmd/muster/kube"
 	"github.com/muster-sched/muster/manifests"
 	"github.com/muster-sched/muster/pkg/lint"
 )
@@ -75,7 +72,7 @@ func (o *options) run(command *cobra.Command, files []string) error {
 	if err != nil {
 		return unusable{err}
 	}
-	objects, err := readAll(command.InOrStdin(), files)
+	objects, err := kube.ReadFiles(command.InOrStdin(), files)
 	if err != nil {
 		return unusable{err}
 	}
@@ -129,7 +126,7 @@ func contents(in io.Reader, file string) ([]*unstructured.Unstructured, error) {
 	if file == "" {
 		return nil, nil
 	}
-	objects, err := readAll(in, []string{file})
+	objects, err := kube.ReadFiles(in, []string{file})
 	if err != nil {
 		return nil, err
 	}
@@ -138,70 +135,4 @@ func contents(in io.Reader, file string) ([]*unstructured.Unstructured, error) {
 		all = append(all, object.Content)
 	}
 	return all, nil
-}
-
-// readAll returns the objects of files and folders.
-func readAll(in io.Reader, names []string) ([]lint.Object, error) {
-	var objects []lint.Object
-	for _, name := range names {
-		files, err := expand(name)
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range files {
-			found, err := read(in, file)
-			if err != nil {
-				return nil, err
-			}
-			objects = append(objects, found...)
-		}
-	}
-	return objects, nil
-}
-
-// expand returns the manifests of a folder, or the name of a file itself.
-func expand(name string) ([]string, error) {
-	if isFolder(name) {
-		return manifestsIn(name)
-	}
-	return []string{name}, nil
-}
-
-// isFolder is false for standard input, and for what does not exist: reading it says so.
-func isFolder(name string) bool {
-	info, err := os.Stat(name)
-	return name != "-" && err == nil && info.IsDir()
-}
-
-// manifestsIn returns the manifests of a folder, at least one.
-func manifestsIn(name string) ([]string, error) {
-	entries, err := os.ReadDir(name)
-	if err != nil {
-		return nil, fmt.Errorf("reading the folder %s: %w", name, err)
-	}
-	var files []string
-	for _, entry := range entries {
-		if !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
-			files = append(files, filepath.Join(name, entry.Name()))
-		}
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("%s has no .yaml, .yml or .json file", name)
-	}
-	return files, nil
-}
-
-func read(in io.Reader, file string) ([]lint.Object, error) {
-	if file == "-" {
-		text, err := io.ReadAll(in)
-		if err != nil {
-			return nil, fmt.Errorf("reading standard input: %w", err)
-		}
-		return lint.Read("stdin", text)
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", file, errors.Unwrap(err))
-	}
-	return lint.Read(strings.TrimPrefix(file, "./"), text)
 }

@@ -31,7 +31,7 @@ shell command in their first container:
   muster.sh/sim-exit-code: "3"      with exit code 3 (without: 0)
   muster.sh/sim-hang: "true"        never begins to run
   command: [sh, -c, "sleep 5; exit 3"]`,
-		Example: `  # Four nodes of 8 CPUs and 32Gi each
+		Example: `  # Four nodes of 8 CPUs, 32Gi and two GPUs each
   muster local up --dir /tmp/m --nodes 4
 
   # Two nodes with GPUs
@@ -61,8 +61,10 @@ shell command in their first container:
 	flags.IntVar(&options.Nodes, "nodes", 0, "number of simulated nodes")
 	flags.StringVar(&options.NodeCPU, "node-cpu", localcluster.DefaultNodeCPU, "CPU of each node, in cores")
 	flags.StringVar(&options.NodeMemory, "node-memory", localcluster.DefaultNodeMemory, "memory of each node")
-	flags.StringToStringVar(&options.NodeResources, "node-resource", nil, "a further resource of each node, as name=quantity (repeatable), for example nvidia.com/gpu=8")
+	flags.StringToStringVar(&options.NodeResources, "node-resource", localcluster.DefaultNodeResources(),
+		"a further resource of each node, as name=quantity (repeatable), for example nvidia.com/gpu=8")
 	flags.BoolVar(&options.RealNode, "real-node", false, "add a node with a real kubelet and containerd; needs root and Debian packages")
+	flags.BoolVar(&options.History, "history", false, "keep a history of Jobs, for muster job history and muster report")
 	flags.BoolVar(&withoutMuster, "without-muster", false, "run the stock kube-scheduler in the place of Muster's programs, to install them as users do")
 	flags.BoolVar(&options.ControlPlaneOnly, "control-plane-only", false, "leave out the simulated nodes and Muster's programs")
 	flags.StringVar(&options.BinDir, "bin-dir", "", "folder of Muster's programs and of the folder controlplane (default: that of this program)")

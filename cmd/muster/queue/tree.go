@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/explain"
 	"github.com/muster-sched/muster/pkg/resources"
 
 	"github.com/muster-sched/muster/cmd/muster/kube"
@@ -55,20 +55,21 @@ type branch struct {
 	// Depth is 0 for the root.
 	Depth int                          `json:"depth"`
 	State schedulingv1beta1.QueueState `json:"state"`
-	// Running and Waiting count PodGroups.
-	Running    int32               `json:"running"`
-	Waiting    int32               `json:"waiting"`
-	Used       corev1.ResourceList `json:"used"`
+	// Running and Waiting count PodGroups, those of queues below it included.
+	Running int32 `json:"running"`
+	Waiting int32 `json:"waiting"`
+	kube.Amounts
 	Capability corev1.ResourceList `json:"capability"`
 }
 
 func treeOf(queues []schedulingv1beta1.Queue) *tree {
 	t := &tree{Queues: []branch{}}
+	facts := explain.Facts{Queues: queues}
 	visit(queues, func(queue *schedulingv1beta1.Queue, depth int) {
-		status := &queue.Status
+		running, waiting := explain.JobsOf(queue)
 		t.Queues = append(t.Queues, branch{
-			Name: queue.Name, Parent: queue.ParentName(), Depth: depth, State: status.State, Running: status.Running,
-			Waiting: status.Pending + status.Inqueue, Used: withoutPods(status.Allocated), Capability: withoutPods(queue.Spec.Capability),
+			Name: queue.Name, Parent: queue.ParentName(), Depth: depth, State: queue.Status.State, Running: running, Waiting: waiting,
+			Amounts: kube.AmountsOf(facts.FiguresOf(queue)), Capability: withoutPods(queue.Spec.Capability),
 		})
 	})
 	return t
@@ -76,10 +77,10 @@ func treeOf(queues []schedulingv1beta1.Queue) *tree {
 
 // table shows the depth by spaces.
 func (t *tree) table() *metav1.Table {
-	table := kube.NewTable("QUEUE", "STATE", "RUNNING", "WAITING", "USED", "CAPABILITY")
+	table := kube.NewTable(slices.Concat([]string{"QUEUE", "STATE", "RUNNING", "WAITING"}, kube.AmountColumns, []string{"CAPABILITY"})...)
 	for _, queue := range t.Queues {
-		kube.AddRow(table, strings.Repeat("  ", queue.Depth)+queue.Name, string(queue.State), queue.Running, queue.Waiting,
-			orDash(queue.Used), orDash(queue.Capability))
+		cells := []any{strings.Repeat("  ", queue.Depth) + queue.Name, string(queue.State), queue.Running, queue.Waiting}
+		kube.AddRow(table, append(append(cells, queue.Cells()...), kube.InWords(queue.Capability))...)
 	}
 	return table
 }
@@ -88,10 +89,6 @@ func withoutPods(quantities corev1.ResourceList) corev1.ResourceList {
 	amounts := resources.FromResourceList(quantities)
 	delete(amounts, corev1.ResourcePods)
 	return amounts.ToResourceList()
-}
-
-func orDash(quantities corev1.ResourceList) string {
-	return cmp.Or(resources.FromResourceList(quantities).InWords(), "-")
 }
 
 // visit goes through the tree from its roots, siblings by name. A queue whose parent does not exist, and each queue of a circle, is shown

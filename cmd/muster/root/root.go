@@ -11,9 +11,11 @@ import (
 	"github.com/muster-sched/muster/cmd/muster/job"
 	"github.com/muster-sched/muster/cmd/muster/lint"
 	"github.com/muster-sched/muster/cmd/muster/local"
+	"github.com/muster-sched/muster/cmd/muster/migrate"
 	"github.com/muster-sched/muster/cmd/muster/phjob"
 	"github.com/muster-sched/muster/cmd/muster/pod"
 	"github.com/muster-sched/muster/cmd/muster/queue"
+	"github.com/muster-sched/muster/cmd/muster/report"
 	"github.com/muster-sched/muster/cmd/muster/top"
 	"github.com/muster-sched/muster/cmd/muster/vc"
 	"github.com/muster-sched/muster/cmd/muster/version"
@@ -28,7 +30,9 @@ var commands = []func() *cobra.Command{
 	pod.NewCommand,
 	cluster.NewCommand,
 	top.NewCommand,
+	report.NewCommand,
 	lint.NewCommand,
+	migrate.NewCommand,
 	demo.NewCommand,
 	local.NewCommand,
 	version.NewCommand,

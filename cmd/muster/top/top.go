@@ -13,9 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/utils/ptr"
 
-	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/explain"
-	"github.com/muster-sched/muster/pkg/resources"
 
 	"github.com/muster-sched/muster/cmd/muster/kube"
 )
@@ -38,103 +36,125 @@ the user with the most cpu first. A user is the value of the label muster.sh/use
 			return err
 		}
 		reader := kube.NewReader(command.Context(), clients)
-		if err := reader.Cluster(); err != nil {
+		if err := reader.Cluster(explain.PartQueues, explain.PartGroups, explain.PartPods); err != nil {
 			return err
 		}
-		out, found := command.OutOrStdout(), answerOf(reader.Facts)
+		out, found := command.OutOrStdout(), answerOf(&reader.Facts)
 		if err := output.Print(out, found, func() error { return found.print(out) }); err != nil {
 			return err
 		}
-		for _, unread := range reader.Facts.Unread {
-			fmt.Fprintln(command.ErrOrStderr(), "warning:", unread)
+		if found.isPartial {
+			fmt.Fprintln(command.ErrOrStderr(), "warning:", reader.Facts.Lacking(explain.PartGroups, explain.PartPods),
+				"The table has only users whom the queues name.")
 		}
-		return nil
+		return reader.Facts.Lacking(explain.PartQueues)
 	}
 	return command
 }
 
-// answer is what the command says.
+// answer is what the command says. A list that the user may not read is missing, not empty.
 type answer struct {
-	Queues []queueUse `json:"queues"`
-	Users  []userUse  `json:"users"`
+	Queues []queueUse `json:"queues,omitzero"`
+	Users  []userUse  `json:"users,omitzero"`
+	// isPartial says that the users are those in the statuses of queues, which name the largest.
+	isPartial bool
 }
 
 // queueUse is what a queue uses.
 type queueUse struct {
 	Name string `json:"name"`
-	// Full is the percentage of its capability that is used of its scarcest resource. Both are missing if nothing limits the queue.
+	// Full is the percentage of the limit that is used of the scarcest resource. Both are missing if nothing limits the queue.
 	Full     *int64              `json:"fullPercent,omitempty"`
 	Scarcest corev1.ResourceName `json:"scarcest,omitempty"`
-	Used     corev1.ResourceList `json:"used"`
-	// Running and Waiting count PodGroups.
+	kube.Amounts
+	// Running and Waiting count PodGroups, those of queues below it included.
 	Running int32 `json:"running"`
 	Waiting int32 `json:"waiting"`
 }
 
-// userUse is what a user uses in a queue. Pods without a user have no name.
+// userUse is what a user uses in a queue. Pods without a user have no name. The number of pods is missing if it is not known.
 type userUse struct {
 	Name  string              `json:"name,omitempty"`
 	Queue string              `json:"queue"`
-	Pods  int                 `json:"pods"`
+	Pods  *int                `json:"pods,omitempty"`
 	Used  corev1.ResourceList `json:"used"`
 }
 
-// answerOf lists the fullest queue first.
-func answerOf(facts explain.Facts) *answer {
-	a := &answer{Queues: []queueUse{}, Users: []userUse{}}
-	for i := range facts.Queues {
-		queue := &facts.Queues[i]
-		used := resources.FromResourceList(queue.Status.Allocated)
-		delete(used, corev1.ResourcePods)
-		one := queueUse{
-			Name: queue.Name, Used: used.ToResourceList(), Running: queue.Status.Running, Waiting: queue.Status.Pending + queue.Status.Inqueue,
-		}
-		if percent, scarcest := fill(queue); percent >= 0 {
-			one.Full, one.Scarcest = &percent, scarcest
-		}
-		a.Queues = append(a.Queues, one)
+// answerOf is the answer as far as the facts are known.
+func answerOf(facts *explain.Facts) *answer {
+	a := &answer{}
+	if !facts.Lacks(explain.PartQueues) {
+		a.Queues = queuesOf(facts)
 	}
-	slices.SortFunc(a.Queues, func(x, y queueUse) int {
-		return cmp.Or(-cmp.Compare(ptr.Deref(x.Full, -1), ptr.Deref(y.Full, -1)), cmp.Compare(x.Name, y.Name))
-	})
-	for _, use := range explain.Uses(facts) {
-		a.Users = append(a.Users, userUse{Name: use.User, Queue: use.Queue, Pods: use.Pods, Used: use.Requests.ToResourceList()})
+	switch {
+	case !facts.Lacks(explain.PartGroups, explain.PartPods):
+		a.Users = []userUse{}
+		for _, use := range explain.Uses(*facts) {
+			a.Users = append(a.Users, userUse{Name: use.User, Queue: use.Queue, Pods: &use.Pods, Used: use.Requests.ToResourceList()})
+		}
+	case a.Queues != nil:
+		a.Users, a.isPartial = usersOf(facts), true
 	}
 	return a
 }
 
-// print prints two tables. A printer writes headings once, so each has its own.
-func (a *answer) print(out io.Writer) error {
-	if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(a.queueTable(), out); err != nil {
-		return err
+// usersOf are the users that the statuses of queues name, by what they use of cpu, the most first.
+func usersOf(facts *explain.Facts) []userUse {
+	users := []userUse{}
+	for i := range facts.Queues {
+		if extension := facts.Queues[i].Status.Muster; extension != nil {
+			for _, user := range extension.Users {
+				used := user.Allocated.DeepCopy()
+				delete(used, corev1.ResourcePods)
+				users = append(users, userUse{Name: user.Name, Queue: facts.Queues[i].Name, Used: used})
+			}
+		}
 	}
-	fmt.Fprintln(out)
+	slices.SortStableFunc(users, func(x, y userUse) int { return y.Used.Cpu().Cmp(*x.Used.Cpu()) })
+	return users
+}
+
+// queuesOf lists the fullest queue first.
+func queuesOf(facts *explain.Facts) []queueUse {
+	queues := []queueUse{}
+	for i := range facts.Queues {
+		queue := &facts.Queues[i]
+		figures := facts.FiguresOf(queue)
+		one := queueUse{Name: queue.Name, Amounts: kube.AmountsOf(figures)}
+		one.Running, one.Waiting = explain.JobsOf(queue)
+		if percent, scarcest, limited := explain.Scarcest(figures); limited {
+			one.Full, one.Scarcest = &percent, scarcest
+		}
+		queues = append(queues, one)
+	}
+	slices.SortFunc(queues, func(x, y queueUse) int {
+		return cmp.Or(-cmp.Compare(ptr.Deref(x.Full, -1), ptr.Deref(y.Full, -1)), cmp.Compare(x.Name, y.Name))
+	})
+	return queues
+}
+
+// print prints two tables, but none of what is not known. A printer writes headings once, so each has its own.
+func (a *answer) print(out io.Writer) error {
+	if a.Queues != nil {
+		if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(a.queueTable(), out); err != nil {
+			return err
+		}
+		fmt.Fprintln(out)
+	}
+	if a.Users == nil {
+		return nil
+	}
 	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(a.userTable(), out)
 }
 
-// fill says how full a queue is, as the percentage of its scarcest resource that is used. It is -1 if nothing limits it.
-func fill(queue *schedulingv1beta1.Queue) (percent int64, scarcest corev1.ResourceName) {
-	percent = -1
-	limit, used := resources.FromResourceList(queue.Spec.Capability), resources.FromResourceList(queue.Status.Allocated)
-	for name, most := range limit {
-		if most <= 0 {
-			continue
-		}
-		if part := int64(float64(used[name]) * 100 / float64(most)); part > percent || part == percent && name < scarcest {
-			percent, scarcest = part, name
-		}
-	}
-	return percent, scarcest
-}
-
 func (a *answer) queueTable() *metav1.Table {
-	table := kube.NewTable("QUEUE", "FULL", "USED", "RUNNING", "WAITING")
+	table := kube.NewTable(slices.Concat([]string{"QUEUE", "FULL"}, kube.AmountColumns, []string{"RUNNING", "WAITING"})...)
 	for _, queue := range a.Queues {
 		full := "-"
 		if queue.Full != nil {
 			full = fmt.Sprintf("%d%% of its %s", *queue.Full, queue.Scarcest)
 		}
-		kube.AddRow(table, queue.Name, full, inWords(queue.Used), queue.Running, queue.Waiting)
+		kube.AddRow(table, append(append([]any{queue.Name, full}, queue.Cells()...), queue.Running, queue.Waiting)...)
 	}
 	return table
 }
@@ -142,11 +162,11 @@ func (a *answer) queueTable() *metav1.Table {
 func (a *answer) userTable() *metav1.Table {
 	table := kube.NewTable("USER", "QUEUE", "PODS", "USED")
 	for _, user := range a.Users {
-		kube.AddRow(table, cmp.Or(user.Name, "-"), user.Queue, user.Pods, inWords(user.Used))
+		pods := "-"
+		if user.Pods != nil {
+			pods = fmt.Sprint(*user.Pods)
+		}
+		kube.AddRow(table, cmp.Or(user.Name, "-"), user.Queue, pods, kube.InWords(user.Used))
 	}
 	return table
-}
-
-func inWords(used corev1.ResourceList) string {
-	return cmp.Or(resources.FromResourceList(used).InWords(), "-")
 }

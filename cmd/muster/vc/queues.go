@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/version"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 )
 
 // queueName is the queue that a command is for.
@@ -137,7 +137,7 @@ func (c *call) printQueues(only string) error {
 	}
 	counts := map[string]map[schedulingv1beta1.PodGroupPhase]int{}
 	for i := range groups.Items {
-		name := usage.QueueOf(&groups.Items[i])
+		name := admission.QueueOf(&groups.Items[i])
 		if counts[name] == nil {
 			counts[name] = map[schedulingv1beta1.PodGroupPhase]int{}
 		}

@@ -1,7 +1,7 @@
 // Opens each of the pages in a frame that is 390 pixels wide, as a phone is, and reports what is wider.
 (async () => {
   const width = 390;
-  const result = { Pages: 0, Wide: [], Found: [] };
+  const result = { Pages: 0, Wide: [], Found: {}, Snippet: "" };
   const frame = document.createElement("iframe");
   frame.style.cssText = `width: ${width}px; height: 844px; border: 0`;
   document.body.append(frame);
@@ -25,9 +25,12 @@
     }
     const shown = await open("index.html");
     const box = shown.getElementById("search");
-    box.value = "gang minimum";
-    box.dispatchEvent(new Event("input"));
-    result.Found = [...shown.querySelectorAll("#results a")].map((link) => link.textContent);
+    for (const words of searches) {
+      box.value = words;
+      box.dispatchEvent(new Event("input"));
+      result.Found[words] = [...shown.querySelectorAll("#results a")].map((link) => link.textContent);
+      result.Snippet = shown.querySelector("#results mark")?.textContent ?? "";
+    }
   } catch (error) {
     result.Error = String(error);
   }

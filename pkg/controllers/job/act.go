@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/order"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/plan"
@@ -45,7 +45,7 @@ func (t *jobSync) hasEnded() bool { return t.isOver() && phase.Ended(t.acting.St
 
 // deletePods deletes the pods that the status counts as terminating.
 func (c *Controller) deletePods(ctx context.Context, t *jobSync) error {
-	victims := plan.HighestFirst(t.acting, t.local.notYetDeleted(t.p.Members.Victims(), c.clock.Now()))
+	victims := t.local.notYetDeleted(t.p.Members.Victims(), c.cfg.Clock.Now())
 	all, err := c.pods.delete(ctx, t.acting, victims, t.local)
 	if err != nil {
 		t.local.deletions = nil
@@ -67,25 +67,25 @@ func (c *Controller) findMissing(ctx context.Context, t *jobSync) error {
 // createPods creates the missing pods.
 func (c *Controller) createPods(ctx context.Context, t *jobSync) error {
 	all, err := c.pods.create(ctx, t.acting, t.group, t.local, newCreation(t.missing, t.priorities, t.p.Stage.Gang(&t.acting.Spec)))
-	t.local.noteCreation(err, c.clock.Now())
+	t.local.noteCreation(err, c.cfg.Clock.Now())
 	t.unfinished = t.unfinished || !all
 	return err
 }
 
 // deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished. It returns a conflict if the Job
 // has changed since it was seen. Its user may have given it more time.
-func (c *Controller) deleteExpired(ctx context.Context, t *jobSync) error {
+func (o *objects) deleteExpired(ctx context.Context, t *jobSync) error {
 	job := t.acting
-	left, limited := plan.TimeToLive(job, c.clock.Now())
+	left, limited := plan.TimeToLive(job, o.clock.Now())
 	if plan.IsDeleted(job) || !limited || left > 0 {
 		return nil
 	}
-	background := metav1.DeletePropagationBackground
-	seen := c.writtenJobs.Latest(keyOf(job), job) // of its status, this sync may have written another
-	err := c.muster.BatchV1alpha1().Jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion},
-		PropagationPolicy: &background,
-	})
+	if o.mayDelete != nil && phase.Ended(job.Status.State.Phase) && !o.mayDelete(job.UID, job.Status.State.LastTransitionTime.Time) {
+		t.wait = plan.Soonest(t.wait, plan.RetrySoon)
+		return nil
+	}
+	seen := o.writtenJobs.Latest(keyOf(job), job) // of its status, this sync may have written another
+	err := o.muster.BatchV1alpha1().Jobs(job.Namespace).Delete(ctx, job.Name, worker.IfUnchanged(seen))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the expired Job: %w", err)
 	}

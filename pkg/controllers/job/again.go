@@ -12,10 +12,13 @@ import (
 // loggedLooks is the number of syncs in a row without effect from which on they are logged.
 const loggedLooks = 3
 
+// maxPause is the longest pause between syncs without effect.
+const maxPause = 30 * time.Second
+
 // again says when to sync the Job again after a sync without effect: later each time, up to a bound. From the third in a row on it logs
 // why.
-func (c *Controller) again(ctx context.Context, job *batchv1alpha1.Job, why *notYet, r *retries) time.Duration {
-	now := c.clock.Now()
+func (c *Controller) again(ctx context.Context, job *batchv1alpha1.Job, why *staleError, r *retries) time.Duration {
+	now := c.cfg.Clock.Now()
 	if left := r.next.Sub(now); r.count > 0 && left > 0 {
 		return left
 	}

@@ -50,7 +50,7 @@ func (c *Controller) announceDelays(job *batchv1alpha1.Job, p *plan.Plan, now ti
 			first = plan.Soonest(first, toldIn)
 		default:
 			announced[about] = true
-			c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Execute action %s after %s", d.Action, d.Timeout)
+			c.cfg.Recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Execute action %s after %s", d.Action, d.Timeout)
 		}
 		if !d.PutOff { // otherwise it does not wait for a time
 			first = plan.Soonest(first, plan.AtLeast(d.Due.Sub(now)))
@@ -59,7 +59,7 @@ func (c *Controller) announceDelays(job *batchv1alpha1.Job, p *plan.Plan, now ti
 	if p.Request == nil && phase.Runs(job.Status.State.Phase) {
 		for about := range local.announced {
 			if !announced[about] {
-				c.recorder.Eventf(job, corev1.EventTypeNormal, eventActionCancelled,
+				c.cfg.Recorder.Eventf(job, corev1.EventTypeNormal, eventActionCancelled,
 					"Action %s is not executed: %s is over", about.action, about.describe(&job.Spec))
 			}
 		}

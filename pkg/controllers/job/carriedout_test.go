@@ -12,6 +12,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -20,7 +21,7 @@ import (
 // TestNoPodIsCreatedInAPause: through the Controller, which looks again when the pause is over.
 func TestNoPodIsCreatedInAPause(t *testing.T) {
 	d := newDesk(t)
-	d.restartBackoff = 10 * time.Second
+	d.cfg.RestartBackoff = 10 * time.Second
 	d.podTracker.Open()
 	job := mustertesting.MakeJob("j").UID("job-uid").Task(mustertesting.MakeTask("a", 2)).Status(d.since(batchv1alpha1.Pending, time.Hour, "")).Obj()
 	until := metav1.NewTime(d.time.Now().Add(15 * time.Second))
@@ -105,6 +106,9 @@ func TestWhatAUserAsksForIsNotPaced(t *testing.T) {
 	d := newDesk(t)
 	d.stands(mustertesting.MakeJob("j").MinAvailable(0).Task(mustertesting.MakeTask("a", 2).MinAvailable(0)), batchv1alpha1.Running, 0, 1)
 	_, err := d.looks()
+	require.NoError(t, err)
+	d.time.SetTime(d.time.Now().Add(worker.CountsInterval))
+	_, err = d.looks()
 	require.NoError(t, err)
 	require.EqualValues(t, 2, d.job().Status.Running)
 	job := d.job()

@@ -113,11 +113,11 @@ func TestADeletionIsAskedForAgain(t *testing.T) {
 	}{
 		{0, []*corev1.Pod{pod("a")}, []types.UID{"a"}},
 		{0, []*corev1.Pod{pod("a"), pod("b")}, []types.UID{"b"}},
-		{deletePatience - 1, []*corev1.Pod{pod("a"), pod("b")}, nil},
-		{deletePatience, []*corev1.Pod{pod("a"), pod("b")}, []types.UID{"a", "b"}},
-		{deletePatience + 1, []*corev1.Pod{pod("a"), pod("b")}, nil},
-		{deletePatience + 2, nil, nil},
-		{deletePatience + 3, []*corev1.Pod{pod("a")}, []types.UID{"a"}},
+		{deleteTimeout - 1, []*corev1.Pod{pod("a"), pod("b")}, nil},
+		{deleteTimeout, []*corev1.Pod{pod("a"), pod("b")}, []types.UID{"a", "b"}},
+		{deleteTimeout + 1, []*corev1.Pod{pod("a"), pod("b")}, nil},
+		{deleteTimeout + 2, nil, nil},
+		{deleteTimeout + 3, []*corev1.Pod{pod("a")}, []types.UID{"a"}},
 	} {
 		var got []types.UID
 		asked := n.notYetDeleted(step.pods, start.Add(step.after))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,22 +50,18 @@ func (o *objects) ensureClaims(ctx context.Context, t *jobSync) error {
 	return nil
 }
 
-// patchStep is one step of a JSON patch.
-type patchStep struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value"`
-}
-
 // nameClaims writes the names of the claims that are to be made into the spec. The patch fails if another client has moved the volumes
 // meanwhile.
 func (o *objects) nameClaims(ctx context.Context, job *batchv1alpha1.Job) error {
-	steps := []patchStep{{"test", "/metadata/uid", job.UID}}
+	step := func(op, path string, value any) map[string]any {
+		return map[string]any{"op": op, "path": path, "value": value}
+	}
+	steps := []map[string]any{step("test", "/metadata/uid", job.UID)}
 	for i := range job.Spec.Volumes {
 		volume := &job.Spec.Volumes[i]
 		if name := volumes.ClaimName(job, volume); name != volume.VolumeClaimName {
 			path := fmt.Sprintf("/spec/volumes/%d/", i)
-			steps = append(steps, patchStep{"test", path + "mountPath", volume.MountPath}, patchStep{"add", path + "volumeClaimName", name})
+			steps = append(steps, step("test", path+"mountPath", volume.MountPath), step("add", path+"volumeClaimName", name))
 		}
 	}
 	patch, err := json.Marshal(steps)
@@ -125,8 +122,6 @@ func controlled(s *plan.Snapshot, ps *pluginState) map[string]string {
 		}
 		return entries
 	}
-	for key, value := range ps.set.ControlledResources() {
-		entries[key] = value
-	}
+	maps.Copy(entries, ps.set.ControlledResources())
 	return entries
 }

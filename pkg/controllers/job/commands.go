@@ -39,7 +39,7 @@ type commandClient struct {
 
 // commands are the Commands that name a Job.
 type commands struct {
-	// next to execute: the oldest that has not been executed; nil if there is none, or while the one before still exists. The status
+	// next is the oldest Command that has not been executed. It is nil if there is none, or while the one before still exists. The status
 	// remembers one Command only.
 	next *busv1alpha1.Command
 	// done are Commands that only need to be deleted: they were executed, or never can be.
@@ -84,14 +84,7 @@ func (o *commands) refuse(command *busv1alpha1.Command, why string) {
 
 // commandsFor returns the Commands that name the Job with that key, oldest first.
 func (c *commandClient) commandsFor(key string) []*busv1alpha1.Command {
-	found, err := c.index.ByIndex(byTargetJob, key)
-	if err != nil {
-		return nil
-	}
-	commands := make([]*busv1alpha1.Command, 0, len(found))
-	for _, one := range found {
-		commands = append(commands, one.(*busv1alpha1.Command))
-	}
+	commands := indexed[*busv1alpha1.Command](c.index, byTargetJob, key)
 	slices.SortFunc(commands, worker.CompareAge)
 	return commands
 }
@@ -175,14 +168,13 @@ func (c *commandClient) drop(ctx context.Context, namespace, name string) error 
 }
 
 // jobOfCommand returns the key of the Job that a Command names: one of the Command's own namespace.
-func jobOfCommand(obj any) ([]string, error) {
-	command, ok := obj.(*busv1alpha1.Command)
-	if !ok || command.TargetObject == nil || command.TargetObject.Kind != build.JobKind.Kind {
-		return nil, nil
+func jobOfCommand(command *busv1alpha1.Command) []string {
+	if command.TargetObject == nil || command.TargetObject.Kind != build.JobKind.Kind {
+		return nil
 	}
 	// An unreadable version names no group.
 	if group, _ := schema.ParseGroupVersion(command.TargetObject.APIVersion); group.Group != build.JobKind.Group {
-		return nil, nil
+		return nil
 	}
-	return []string{command.Namespace + "/" + command.TargetObject.Name}, nil
+	return []string{command.Namespace + "/" + command.TargetObject.Name}
 }

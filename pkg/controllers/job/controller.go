@@ -8,6 +8,7 @@ package job
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -38,6 +39,8 @@ type Config struct {
 	Recorder record.EventRecorder
 	// Removals receives the UIDs of the pods that the controller deletes. It may be nil.
 	Removals Removals
+	// MayDelete says whether a Job may be deleted that ended at a time and whose time is up. Nil for always.
+	MayDelete func(uid types.UID, ended time.Time) bool
 	// Reports delays writes that only report progress while there is other work; nil writes all at once.
 	Reports *worker.Reports
 	// RegisterMetrics makes the controller's metrics visible. They are not counted if it is nil.
@@ -58,29 +61,23 @@ type Config struct {
 
 // Controller reconciles Jobs. Its parts do not know it, nor each other.
 type Controller struct {
-	muster         versioned.Interface
-	recorder       record.EventRecorder
-	clock          clock.PassiveClock
-	schedulerName  string
-	served         []string
-	dependency     batchv1alpha1.DependencyCondition
-	restartBackoff time.Duration
-	jobs           batchlisters.JobLister
-	groups         musterlisters.PodGroupLister
-	queues         musterlisters.QueueLister
-	queueIndex     cache.Indexer // queues, by their parent
-	synced         []cache.InformerSynced
-	worker         *worker.Worker
-	turns          *worker.Turns // of Jobs that have many pods to create or delete
-	localStates    localStates
-	podTracker     *ended.Tracker
-	instruments    *instruments
-	writtenJobs    *worker.Written[*batchv1alpha1.Job]
-	written        consistency.ConsistencyStore // writes that no informer shows yet
-	defaults       *podDefaults
-	handlers       *handlers
-	commands       *commandClient
-	status         *statusWriter
-	objects        *objects
-	pods           *pods
+	cfg         Config
+	jobs        batchlisters.JobLister
+	groups      musterlisters.PodGroupLister
+	queues      musterlisters.QueueLister
+	queueIndex  cache.Indexer // queues, by their parent
+	synced      []cache.InformerSynced
+	worker      *worker.Worker
+	turns       *worker.Turns // of Jobs that have many pods to create or delete
+	localStates localStates
+	podTracker  *ended.Tracker
+	instruments *instruments
+	writtenJobs *worker.Written[*batchv1alpha1.Job]
+	written     consistency.ConsistencyStore // writes that no informer shows yet
+	defaults    *podDefaults
+	handlers    *handlers
+	commands    *commandClient
+	status      *statusWriter
+	objects     *objects
+	pods        *pods
 }

@@ -33,8 +33,7 @@ func TestAWriteOfUnknownOutcomeTellsOfEnds(t *testing.T) {
 			d.podTracker.Open()
 			job := d.runsTwo(mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartTaskAction).
 				Task(mustertesting.MakeTask("a", 2)).Obj(), batchv1alpha1.TaskRecord{Name: "a", Created: "0-1", Succeeded: "0"})
-			pods, err := d.pods.of(job)
-			require.NoError(t, err)
+			pods := d.pods.of(job)
 			for _, pod := range pods {
 				last := pod.DeepCopy()
 				if pod.Annotations[batchv1alpha1.TaskIndexKey] == "0" {
@@ -58,7 +57,7 @@ func TestAWriteOfUnknownOutcomeTellsOfEnds(t *testing.T) {
 				}
 				return true, nil, apierrors.NewTimeoutError("it took too long", 1)
 			})
-			_, err = d.looks()
+			_, err := d.looks()
 			require.Error(t, err)
 			if isWritten {
 				require.Equal(t, batchv1alpha1.Restarting, d.job().Status.State.Phase)
@@ -191,4 +190,20 @@ func TestALargeJobIsLookedAtLessOften(t *testing.T) {
 	assert.Zero(t, c.lookPause("other"))
 	c.podTracker.Left("j", mustertesting.MakePod("p").UID("0").Obj(), true)
 	assert.Equal(t, 4999, c.podTracker.Count("j"))
+}
+
+// TestStartsAreGatheredLongerThanEnds: a policy may answer the end of a pod. No policy answers that a pod was created, bound or started.
+func TestStartsAreGatheredLongerThanEnds(t *testing.T) {
+	h := &handlers{podTracker: &ended.Tracker{}}
+	going := mustertesting.MakePod("going").Obj()
+	going.DeletionTimestamp = &metav1.Time{}
+	for pod, want := range map[*corev1.Pod]time.Duration{
+		mustertesting.MakePod("new").Obj():                             startsGather,
+		mustertesting.MakePod("runs").Phase(corev1.PodRunning).Obj():   startsGather,
+		mustertesting.MakePod("failed").Phase(corev1.PodFailed).Obj():  h.gatherPause(""),
+		mustertesting.MakePod("done").Phase(corev1.PodSucceeded).Obj(): h.gatherPause(""),
+		going: h.gatherPause(""),
+	} {
+		assert.Equal(t, want, h.podPause(pod)(""), pod.Name)
+	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
-// emitEvents writes events about a status that has been written: the Command, the action that was taken or refused, and the Job's progress.
-// It also reports new problems, and new reasons to wait.
+// emitEvents writes events about a status that has been written. They are about the Command, the action taken or refused, and the Job's
+// progress. It also reports new problems, and new reasons to wait.
 func (w *statusWriter) emitEvents(job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan) {
 	w.tellOfCommand(job, s.Command, p)
 	switch {
 	case p.Ignored != "":
 		w.recorder.Event(job, corev1.EventTypeWarning, eventPolicyIgnored, p.Ignored)
 	case p.Request != nil && !isOutOfRuns(p.Status, s.Job.Spec.MaxRetry):
-		w.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", p.Request.Action)
+		w.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s: %s", p.Request.Action, p.Request.Why.Message)
 	}
 	w.tellOfProgress(job, s, p.Status)
 	said := s.Explanation(p.Status)
@@ -80,8 +80,8 @@ func waitedForQueue(reason string) bool {
 	}
 }
 
-// isStart tells whether a Job with these conditions, if it runs now, has not been running since its last start: it is new, was restarted
-// or was resumed. A Job that was Pending for a while because too many of its pods waited has not started again.
+// isStart tells whether a Job with these conditions starts when it runs now. It does if it is new, was restarted or was resumed. A Job that
+// was Pending for a while because too many of its pods waited has not started again.
 func isStart(conditions []batchv1alpha1.JobCondition) bool {
 	for _, c := range slices.Backward(conditions) {
 		if c.Status != batchv1alpha1.Pending {

@@ -25,7 +25,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// showsPod shows a pod of the Job in a phase; a pod that has ended has done so now, with that exit code.
+// showsPod shows a pod of the Job in a phase. A pod that has ended has done so now, with that exit code.
 func (d *desk) showsPod(name string, p corev1.PodPhase, exitCode int32) {
 	d.t.Helper()
 	found, exists, err := d.pods.index.GetByKey(metav1.NamespaceDefault + "/" + name)
@@ -46,8 +46,8 @@ func TestEachEndIsOneEvent(t *testing.T) {
 		code  int32
 		want  string
 	}{
-		"well":  {corev1.PodSucceeded, 0, "Normal Completed PodsSucceeded: 1 of 1 pods have succeeded"},
-		"badly": {corev1.PodFailed, 3, "Warning Failed PodsFailed: 0 of 1 pods have succeeded; task a: 0 have, its minAvailable is 1; pod j-a-0 failed with exit code 3"},
+		"well":  {corev1.PodSucceeded, 0, "Normal Completed PodsSucceeded: 1 of 1 pod has succeeded"},
+		"badly": {corev1.PodFailed, 3, "Warning Failed PodsFailed: 0 of 1 pod has succeeded; task a: 0 have, its minAvailable is 1; pod j-a-0 failed with exit code 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -135,8 +135,8 @@ func TestAPolicyOfAnAbortedJobIsRefused(t *testing.T) {
 			"Warning PolicyIgnored Action RestartJob is not executed: it does nothing to a job that is Aborted (the spec was changed; spec.policies[0]: RestartJob)"},
 		"to resume it against its spec": {busv1alpha1.ResumeJobAction, true, batchv1alpha1.Aborted,
 			"Warning PolicyIgnored Action ResumeJob is not executed: spec.suspend is true (the spec was changed; spec.policies[0]: ResumeJob)"},
-		"to resume it":    {busv1alpha1.ResumeJobAction, false, batchv1alpha1.Pending, "Normal ExecuteAction Start to execute action ResumeJob "},
-		"to terminate it": {busv1alpha1.TerminateJobAction, false, batchv1alpha1.Terminated, "Normal ExecuteAction Start to execute action TerminateJob "},
+		"to resume it":    {busv1alpha1.ResumeJobAction, false, batchv1alpha1.Pending, "Normal ExecuteAction Start to execute action ResumeJob: the spec was changed; spec.policies[0]: ResumeJob"},
+		"to terminate it": {busv1alpha1.TerminateJobAction, false, batchv1alpha1.Terminated, "Normal ExecuteAction Start to execute action TerminateJob: the spec was changed; spec.policies[0]: TerminateJob"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -227,7 +227,7 @@ func TestALostAnswerLosesNoEvent(t *testing.T) {
 			assert.Equal(t, []string{"Warning JobStatusError Failed to update job status, err: Timeout: it took too long"}, d.told())
 			require.NoError(t, d.settles())
 			issued := "Normal CommandIssued Start to execute command AbortJob, and clean it up to make sure executed not more than once."
-			assert.Equal(t, []string{issued, "Normal ExecuteAction Start to execute action AbortJob "}, d.told())
+			assert.Equal(t, []string{issued, "Normal ExecuteAction Start to execute action AbortJob: Command c asks for AbortJob"}, d.told())
 			executed, err := testutil.GetCounterMetricValue(d.instruments.commands.WithLabelValues("executed"))
 			require.NoError(t, err)
 			assert.InDelta(t, 1, executed, 0)
@@ -277,9 +277,9 @@ func TestAJobSaysWhichPodItWaitsFor(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, before, d.job().Status.State.Reason, "most pods start soon")
 			require.Positive(t, after)
-			require.LessOrEqual(t, after, startup.Patience)
+			require.LessOrEqual(t, after, startup.Timeout)
 
-			d.time.SetTime(d.time.Now().Add(startup.Patience))
+			d.time.SetTime(d.time.Now().Add(startup.Timeout))
 			require.NoError(t, d.settles())
 			state := d.job().Status.State
 			assert.Equal(t, want, state.Reason)

@@ -115,9 +115,9 @@ func namesAll(client *clienttesting.Fake) {
 	})
 }
 
-// TestWhateverRequestGoesWrong (issue 25, 10): a Job with a claim and objects of plugins gets its pods, runs, and is aborted by a Command. One
-// request of each kind is refused, or meets another writer, or is done and its answer is lost: the Job goes through the same phases, each
-// thing is made once and goes, and the Command is executed once.
+// TestWhateverRequestGoesWrong (issue 25, 10): a Job has a claim and objects of plugins. It gets its pods, runs, and is aborted by a
+// Command. One request of each kind is refused, or meets another writer, or is done and its answer is lost. The Job goes through the same
+// phases. Each thing is made once and goes, and the Command is executed once.
 func TestWhateverRequestGoesWrong(t *testing.T) {
 	for _, c := range []struct {
 		verb, resource, subresource string

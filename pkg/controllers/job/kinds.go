@@ -70,15 +70,7 @@ func (k *watchedKindOf[T]) cached(namespace, name string) plugin.Object {
 }
 
 func (k *watchedKindOf[T]) ownedBy(uid types.UID) []plugin.Object {
-	found, err := k.informer.GetIndexer().ByIndex(byOwningJob, string(uid))
-	if err != nil {
-		return nil
-	}
-	objects := make([]plugin.Object, 0, len(found))
-	for _, one := range found {
-		objects = append(objects, one.(T))
-	}
-	return objects
+	return indexed[plugin.Object](k.informer.GetIndexer(), byOwningJob, string(uid))
 }
 
 func (k *kindOf[T]) get(ctx context.Context, namespace, name string) (plugin.Object, error) {

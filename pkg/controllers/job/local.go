@@ -17,34 +17,31 @@ import (
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
-// deletePatience is how long to wait for the informer to show a deletion before it is asked for again.
-const deletePatience = 10 * time.Second
-
-// maxPause is how long to wait at most before a name is tried again that is taken.
-const maxPause = 30 * time.Second
+// deleteTimeout is how long to wait for the informer to show a deletion before it is asked for again.
+const deleteTimeout = 10 * time.Second
 
 // localState is what the controller keeps in memory of a live Job between two reconciles. A controller that starts without it decides the
 // same and makes a few more requests. Only one thing is lost: a pod that was created and evicted before any status recorded it.
 type localState struct {
-	uid        types.UID
-	checked    int64                   // generation of the spec that refusal, specMark and plugins are about
-	refusal    *plan.Finding           // why that spec cannot run
-	specMark   string                  // identifies that spec
-	plugins    pluginState             // the plugins' result for that spec
-	planned    int64                   // generation of the spec that the last plan was made for; 0 if there was none
-	lastWrite  time.Time               // of the status
-	writeError string                  // why the status could not be written last
-	unwritten  *plan.Unwritten         // the status that waits to be written; nil if nothing does
-	uncertain  *uncertainWrite         // a write of which it is not known whether it succeeded; nil if there is none
-	lastError  *plan.Finding           // the error of the last attempt to act
-	deletions  map[types.UID]time.Time // pod UID -> when its deletion was asked for
-	unfinished bool                    // pods are left to create or delete: the Job has a turn, or waits for one
-	goneGroup  types.UID               // of the PodGroup that was deleted last, which may still be seen
-	commands   sets.Set[types.UID]     // Commands that have been deleted and may still be seen
-	retries    retries
-	announced  map[delayedAnswer]bool // announced answers
-	pause      time.Duration          // pause before a taken name is tried again
-	noPodsFrom time.Time              // since when pods could not be created; zero if the last creation succeeded
+	uid            types.UID
+	checked        int64                   // generation of the spec that refusal, specMark and plugins are about
+	refusal        *plan.Finding           // why that spec cannot run
+	specMark       string                  // identifies that spec
+	plugins        pluginState             // the plugins' result for that spec
+	planned        int64                   // generation of the spec that the last plan was made for; 0 if there was none
+	lastWrite      time.Time               // of the status
+	writeError     string                  // why the status could not be written last
+	unwritten      *plan.Unwritten         // the status that waits to be written; nil if nothing does
+	unwrittenSince time.Time               // when it began to wait
+	uncertain      *uncertainWrite         // a write of which it is not known whether it succeeded; nil if there is none
+	lastError      *plan.Finding           // the error of the last attempt to act
+	deletions      map[types.UID]time.Time // pod UID -> when its deletion was asked for
+	unfinished     bool                    // pods are left to create or delete: the Job has a turn, or waits for one
+	goneGroup      types.UID               // of the PodGroup that was deleted last, which may still be seen
+	commands       sets.Set[types.UID]     // Commands that have been deleted and may still be seen
+	retries        retries
+	announced      map[delayedAnswer]bool // announced answers
+	noPodsFrom     time.Time              // since when pods could not be created; zero if the last creation succeeded
 }
 
 // noteCreation records the outcome of a creation of pods.
@@ -72,7 +69,7 @@ func (a *uncertainWrite) hasSucceeded(read *batchv1alpha1.JobStatus) bool {
 		apiequality.Semantic.DeepEqual(status.TaskRecords, read.TaskRecords)
 }
 
-// isStored says whether a status that was read later is the wanted one, as the API server stores it: times have whole seconds there.
+// isStored says whether a status that was read later is the wanted one. Times have whole seconds in the API server.
 func (a *uncertainWrite) isStored(read *batchv1alpha1.JobStatus) bool {
 	wanted, err := json.Marshal(a.p.Status)
 	found, otherErr := json.Marshal(read)
@@ -93,7 +90,7 @@ func (local *localState) notYetDeleted(pods []*corev1.Pod, now time.Time) []*cor
 	var fresh []*corev1.Pod
 	asked := make(map[types.UID]time.Time, len(pods))
 	for _, pod := range pods {
-		if at, before := local.deletions[pod.UID]; before && now.Sub(at) < deletePatience {
+		if at, before := local.deletions[pod.UID]; before && now.Sub(at) < deleteTimeout {
 			asked[pod.UID] = at
 		} else {
 			fresh = append(fresh, pod)
@@ -111,15 +108,6 @@ func (local *localState) noteDeletions(pods []*corev1.Pod, now time.Time) {
 	for _, pod := range pods {
 		local.deletions[pod.UID] = now
 	}
-}
-
-// nextPause returns the pause before a taken name is tried again: longer each time.
-func (local *localState) nextPause(isNew bool) time.Duration {
-	if isNew {
-		local.pause = 0
-	}
-	local.pause = min(max(2*local.pause, plan.RetrySoon), maxPause)
-	return local.pause
 }
 
 // localStates holds the state of all live Jobs. The state of a Job is used by one sync at a time.

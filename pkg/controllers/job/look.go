@@ -24,9 +24,9 @@ var errEndUnknown = errors.New("the event of a pod that is gone is still to come
 
 // takeSnapshot reads the Job and its objects. It returns errEndUnknown if the end of a pod will be known in a moment.
 func (c *Controller) takeSnapshot(ctx context.Context, stored *batchv1alpha1.Job, next *busv1alpha1.Command, local *localState) (*plan.Snapshot, error) {
-	job := defaults.Job(stored, c.schedulerName)
-	s := &plan.Snapshot{Job: job, Command: next, Dependency: c.dependency, RestartBackoff: c.restartBackoff,
-		SpecChanged: local.planned != 0 && local.planned != job.Generation, Now: c.clock.Now()}
+	job := defaults.Job(stored, c.cfg.SchedulerName)
+	s := &plan.Snapshot{Job: job, Command: next, Dependency: c.cfg.DependencyCondition, RestartBackoff: c.cfg.RestartBackoff,
+		SpecChanged: local.planned != 0 && local.planned != job.Generation, Now: c.cfg.Clock.Now()}
 	if err := c.lookAtPods(ctx, s, local); err != nil {
 		return nil, err
 	}
@@ -71,10 +71,7 @@ func (c *Controller) lookForBlockers(s *plan.Snapshot, foreign *plan.Finding, lo
 
 // lookAtPods adds the Job's pods to the snapshot.
 func (c *Controller) lookAtPods(ctx context.Context, s *plan.Snapshot, local *localState) error {
-	pods, err := c.pods.of(s.Job)
-	if err != nil {
-		return err
-	}
+	pods := c.pods.of(s.Job)
 	c.status.resolveUncertain(ctx, &s.Job.Status, local)
 	ended, known := c.podTracker.Look(s.Job.UID, pods)
 	if !known && plan.NeedsEnds(s.Job) {
@@ -114,7 +111,7 @@ func (c *Controller) checkQueue(job *batchv1alpha1.Job) *plan.Finding {
 	if err != nil {
 		return &plan.Finding{Reason: plan.ReasonQueueNotFound, Message: fmt.Sprintf("unable to find job queue: queue %q does not exist", name)}
 	}
-	if children := c.childrenOf(name); children > 0 {
+	if children := len(indexed[*schedulingv1beta1.Queue](c.queueIndex, byParent, name)); children > 0 {
 		return &plan.Finding{Reason: plan.ReasonQueueHasChildren,
 			Message: fmt.Sprintf("can only submit job to leaf queue, queue `%s` has %d child queues", name, children)}
 	}
@@ -131,14 +128,14 @@ func (c *Controller) waitingFor(s *plan.Snapshot) *plan.Finding {
 	if name := c.unservedScheduler(s.Job); name != "" {
 		return &plan.Finding{Reason: plan.ReasonSchedulerNotServed, Message: fmt.Sprintf(
 			"scheduler %q is not one of Muster's (%s): it does not keep the Job's pods together",
-			name, strings.Join(c.served, ", "))}
+			name, strings.Join(c.cfg.ServedSchedulerNames, ", "))}
 	}
 	return plan.GroupFinding(s.Group)
 }
 
 // unservedScheduler returns the first scheduler name of the Job's pods that Muster does not serve; "" if there is none.
 func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
-	if len(c.served) == 0 {
+	if len(c.cfg.ServedSchedulerNames) == 0 {
 		return ""
 	}
 	for i := range job.Spec.Tasks {
@@ -146,18 +143,9 @@ func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
 		if name == "" {
 			name = job.Spec.SchedulerName
 		}
-		if !slices.Contains(c.served, name) {
+		if !slices.Contains(c.cfg.ServedSchedulerNames, name) {
 			return name
 		}
 	}
 	return ""
-}
-
-// childrenOf returns the number of queues below the queue.
-func (c *Controller) childrenOf(queue string) int {
-	children, err := c.queueIndex.ByIndex(byParent, queue)
-	if err != nil {
-		return 0
-	}
-	return len(children)
 }

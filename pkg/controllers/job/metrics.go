@@ -29,7 +29,7 @@ type instruments struct {
 	failed    *metrics.CounterVec   // by queue
 	actions   *metrics.CounterVec   // by action and cause
 	commands  *metrics.CounterVec   // by whether it was executed
-	troubles  *metrics.CounterVec   // by reason
+	problems  *metrics.CounterVec   // by reason
 	pods      *metrics.CounterVec   // by what was done
 	writes    *metrics.CounterVec   // of the status, by what has changed
 	firstPods *metrics.Histogram    // milliseconds
@@ -52,7 +52,7 @@ func newInstruments() *instruments {
 	m.actions = m.Counter("muster_job_actions_total",
 		"Actions that were taken, by cause: the event that a policy answered, CommandIssued, or Spec (suspend, deadline).", "action", "cause")
 	m.commands = m.Counter("muster_job_commands_total", "Commands, by whether they were executed or ignored.", "result")
-	m.troubles = m.Counter("muster_job_troubles_total",
+	m.problems = m.Counter("muster_job_troubles_total",
 		"How often the API server refused a request for a Job, by the reason in the Job's state.", "reason")
 	m.pods = m.Counter("muster_job_pods_total", "Requests to create and to delete pods of Jobs, by operation.", "operation")
 	m.writes = m.Counter("muster_job_status_writes_total",

@@ -1,10 +1,12 @@
 package job
 
 import (
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
@@ -24,29 +26,46 @@ const (
 	byClaim     = "controllers/job/claim"
 )
 
+// indexed returns the objects that an index has under a value. The indexes are made with the controller, so a missing one is a mistake in the code.
+func indexed[T any](index cache.Indexer, name, value string) []T {
+	found, err := index.ByIndex(name, value)
+	must(err)
+	objects := make([]T, 0, len(found))
+	for _, one := range found {
+		objects = append(objects, one.(T))
+	}
+	return objects
+}
+
+// indexBy makes an index of the objects of a type.
+func indexBy[T any](name string, valuesOf func(T) []string) cache.Indexers {
+	return cache.Indexers{name: func(obj any) ([]string, error) {
+		if object, ok := obj.(T); ok {
+			return valuesOf(object), nil
+		}
+		return nil, nil
+	}}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("setting up the job controller: %v", err))
+	}
+}
+
 func nameOf(job *batchv1alpha1.Job) types.NamespacedName {
 	return types.NamespacedName{Namespace: job.Namespace, Name: job.Name}
 }
 
 func keyOf(job *batchv1alpha1.Job) string { return job.Namespace + "/" + job.Name }
 
-// firstOf returns the first error that is not nil; nil if there is none.
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// notYet is why a sync of a Job had no effect although nothing is wrong. An informer is behind, or another client has changed the Job.
-type notYet struct {
+// staleError is why a sync of a Job had no effect although nothing is wrong. An informer is behind, or another client has changed the Job.
+type staleError struct {
 	why   string
 	pause time.Duration // before the next sync, if no event causes one earlier
 }
 
-func (e *notYet) Error() string { return e.why }
+func (e *staleError) Error() string { return e.why }
 
 // Reasons of events on Jobs, beside the reasons to wait.
 const (

@@ -172,8 +172,8 @@ func TestAClaimOfAnotherOwnerIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestCommandsAreExecutedOneAfterTheOther: the status remembers one Command. The next one waits until the informer shows that the last
-// one is gone; otherwise the last one would be executed a second time.
+// TestCommandsAreExecutedOneAfterTheOther: the status remembers one Command. The next one waits until the informer shows that the last one
+// is gone. Otherwise the last one would be executed a second time.
 func TestCommandsAreExecutedOneAfterTheOther(t *testing.T) {
 	d := newDesk(t)
 	job := d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Running, 0)
@@ -200,8 +200,9 @@ func TestCommandsAreExecutedOneAfterTheOther(t *testing.T) {
 	require.NoError(t, d.settles())
 	var actions []string
 	for _, event := range d.told() {
-		if _, action, isAction := strings.Cut(event, "Start to execute action "); isAction {
-			actions = append(actions, strings.TrimSpace(action))
+		if _, begun, isAction := strings.Cut(event, "Start to execute action "); isAction {
+			action, _, _ := strings.Cut(begun, ":")
+			actions = append(actions, action)
 		}
 	}
 	assert.Equal(t, []string{"AbortJob", "ResumeJob"}, actions)
@@ -283,7 +284,7 @@ func TestJobsAreSyncedWhenTheirQueueChanges(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		before, after *schedulingv1beta1.Queue // nil if there is none
-		obstacle      string
+		blocker       string
 	}{
 		"the queue comes": {nil, queue("q").Obj(), plan.ReasonQueueNotFound},
 		"the queue opens": {queue("q").State(schedulingv1beta1.QueueStateClosed).Obj(), queue("q").Obj(), plan.ReasonQueueNotOpen},
@@ -292,7 +293,7 @@ func TestJobsAreSyncedWhenTheirQueueChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
-			if (c.before == nil || c.before.Name != "q") && c.obstacle != plan.ReasonQueueNotFound {
+			if (c.before == nil || c.before.Name != "q") && c.blocker != plan.ReasonQueueNotFound {
 				d.shows(queue("q").Obj())
 			}
 			if c.before != nil {
@@ -302,7 +303,7 @@ func TestJobsAreSyncedWhenTheirQueueChanges(t *testing.T) {
 			job.Generation = 1
 			d.shows(job)
 			require.NoError(t, d.settles())
-			require.Equal(t, c.obstacle, d.job().Status.State.Reason)
+			require.Equal(t, c.blocker, d.job().Status.State.Reason)
 
 			handler := d.handlers.queueHandler()
 			switch {

@@ -1,14 +1,17 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/kubernetes/pkg/controller/util/consistency"
@@ -35,6 +38,7 @@ type objects struct {
 	slowSecrets *slowSecrets
 	writtenJobs *worker.Written[*batchv1alpha1.Job]
 	written     consistency.ConsistencyStore
+	mayDelete   func(uid types.UID, ended time.Time) bool // of Jobs whose time is up; nil for always
 }
 
 // pluginState is the result of a Job's plugins for its spec, and the known state of their objects.
@@ -150,7 +154,7 @@ func (o *objects) objectsOf(job *batchv1alpha1.Job, set *plugins.Set, secrets *s
 	wanted, err := set.Objects(secrets.data)
 	slow := (*plugin.SlowSecret)(nil)
 	if secrets.err != nil || !errors.As(err, &slow) {
-		return wanted, firstOf(secrets.err, err)
+		return wanted, cmp.Or(secrets.err, err)
 	}
 	made := o.slowSecrets.get(job, slow)
 	if made == nil {
@@ -253,7 +257,7 @@ func (o *objects) deleteAll(ctx context.Context, t *jobSync) error {
 			}
 			err := kind.delete(ctx, object)
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				failed = firstOf(failed, fmt.Errorf("deleting the %s %s: %w", kind.resource().Resource, object.GetName(), err))
+				failed = cmp.Or(failed, fmt.Errorf("deleting the %s %s: %w", kind.resource().Resource, object.GetName(), err))
 			}
 		}
 	}

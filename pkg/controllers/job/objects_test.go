@@ -38,8 +38,8 @@ func TestOnlyTheNotesOfTheSpecAreRemembered(t *testing.T) {
 	assert.Len(t, recorder.Events, 10, "each once")
 }
 
-// TestObjectsChangeBeforeTheStatusThatAnnouncesThem (issue 40, 11): a client that sees a Job's new size in its status finds the hosts of that
-// size. If they cannot be written, the status says so as soon as it shows the size.
+// TestObjectsChangeBeforeTheStatusThatAnnouncesThem (issue 40, 11): a client sees a Job's new size in its status. It then finds the hosts
+// of that size. If they cannot be written, the status says so as soon as it shows the size.
 func TestObjectsChangeBeforeTheStatusThatAnnouncesThem(t *testing.T) {
 	d := newDesk(t)
 	d.stands(mustertesting.MakeJob("j").Plugin("svc").Task(mustertesting.MakeTask("a", 2)), batchv1alpha1.Running, 0, 1)

@@ -92,7 +92,7 @@ func TestRefusedPodsBlockLowerPrioritiesForAWhile(t *testing.T) {
 			}
 			blocked := map[string]int{"top": 2}
 			assert.Equal(t, blocked, try(0))
-			assert.Equal(t, blocked, try(order.Patience-1))
+			assert.Equal(t, blocked, try(order.Timeout-1))
 			assert.Equal(t, c.after, try(1))
 			assert.Equal(t, c.after, try(time.Second))
 			local.noteCreation(nil, d.time.Now())

@@ -51,7 +51,7 @@ func (d *podDefaults) priorityOf(className string) int32 {
 	return class.Value
 }
 
-// globalPriority is the priority that the API server gives to pods that name no class: the least of the global defaults.
+// globalPriority is the priority that the API server gives to pods without a class. It is the least of the global defaults.
 func (d *podDefaults) globalPriority() int32 {
 	classes, err := d.priorityClasses.List(labels.Everything())
 	if err != nil {

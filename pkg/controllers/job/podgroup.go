@@ -14,7 +14,7 @@ import (
 )
 
 // ensureGroup creates the Job's PodGroup, or updates it if it differs. It requests room for the tasks that may run now, and for more with
-// each stage; it requests less when pods are lost and other pods wait. While no pod waits, it is not written for each pod that fails.
+// each stage. It requests less when pods are lost and other pods wait. While no pod waits, it is not written for each pod that fails.
 func (o *objects) ensureGroup(ctx context.Context, t *jobSync) (err error) {
 	job := build.GangOf(t.acting, t.p.Stage)
 	groups := o.muster.SchedulingV1beta1().PodGroups(job.Namespace)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ const (
 	maxRequests = 32
 )
 
-// Bounds of the requests for the pods of a Job in one sync. A gang starts when it is whole: if eight are filled side by side, each waits
+// Bounds of the requests for the pods of a Job in one sync. A gang starts when it is whole. If eight are filled side by side, each waits
 // long, and the scheduler has nothing to do. So few Jobs have a turn at once to create or delete many pods. No Job needs one for the first
 // few pods. A Job with a turn is synced again after a while: so its Commands are seen.
 const (
@@ -62,10 +63,10 @@ type pods struct {
 // errNameTaken says that a pod cannot be created because another object has its name.
 var errNameTaken = errors.New("the name is taken by a pod of another owner")
 
-// errEarlierPod says that a pod cannot be created yet: the Job was deleted and created anew, and its pods are still going.
+// errEarlierPod says that a pod cannot be created yet. The Job was deleted and created anew, and its earlier pods still exist.
 var errEarlierPod = errors.New("of an earlier Job of this name has not gone yet")
 
-// creation are the pods of a Job to create: classes of one priority, the highest first, each of which is created before the next.
+// creation has the pods of a Job to create, in classes of one priority. The class of the highest priority is created first.
 type creation struct {
 	pods  []plan.Missing
 	tasks []int                  // of the pods
@@ -97,24 +98,24 @@ func (p *pods) create(
 		build.Tie(pod, group)
 		return p.createPod(ctx, job, pod)
 	}
-	isPatient := local.noPodsFrom.IsZero() || p.clock.Now().Sub(local.noPodsFrom) < order.Patience
+	isInTime := local.noPodsFrom.IsZero() || p.clock.Now().Sub(local.noPodsFrom) < order.Timeout
 	refusedTo, lacking := 0, []int{} // up to where pods are left out, and the tasks of all that are
 	all, err := p.inBatches(keyOf(job), firstBatch, wanted.ends, func(from, to int) error {
 		if from < refusedTo {
 			return nil
 		}
 		err := p.inParallel(to-from, func(i int) error { return create(wanted.pods[from+i]) })
-		if err == nil || isPatient || errors.Is(err, errEarlierPod) {
+		if err == nil || isInTime || errors.Is(err, errEarlierPod) {
 			return err
 		}
-		refusedTo, failed = endOf(wanted.ends, from), firstOf(failed, err)
+		refusedTo, failed = endOf(wanted.ends, from), cmp.Or(failed, err)
 		lacking = append(lacking, wanted.tasks[from:refusedTo]...)
 		if !order.CanStartWithout(wanted.gang, lacking) {
 			return err
 		}
 		return nil
 	})
-	return all, firstOf(failed, err)
+	return all, cmp.Or(failed, err)
 }
 
 // endOf returns the first of the ends that lies behind a position.
@@ -167,7 +168,8 @@ func (p *pods) createPod(ctx context.Context, job *batchv1alpha1.Job, pod *corev
 	}
 }
 
-// isOfEarlier tells whether a pod belongs to a Job of the same name that was deleted: it goes by itself, and that brings this Job back here.
+// isOfEarlier tells whether a pod belongs to a deleted Job of the same name. The garbage collector deletes it, and this Job is then synced
+// again.
 func isOfEarlier(job *batchv1alpha1.Job, pod *corev1.Pod) bool {
 	owner := batchv1alpha1.JobOf(pod)
 	return owner != nil && owner.Name == job.Name && owner.UID != job.UID
@@ -197,13 +199,13 @@ func (p *pods) delete(ctx context.Context, job *batchv1alpha1.Job, pods []*corev
 	all, err := p.inBatches(keyOf(job), maxBatch, []int{len(pods)}, func(from, to int) error {
 		local.noteDeletions(pods[from:to], p.clock.Now())
 		gone, err := p.deleteBatch(ctx, pods[from:to])
-		failed = firstOf(failed, err)
+		failed = cmp.Or(failed, err)
 		if gone == 0 {
 			return err
 		}
 		return nil
 	})
-	return all, firstOf(failed, err)
+	return all, cmp.Or(failed, err)
 }
 
 // deleteBatch deletes pods at the same time. It returns how many are gone or going, and the first error.
@@ -211,7 +213,9 @@ func (p *pods) deleteBatch(ctx context.Context, pods []*corev1.Pod) (int, error)
 	var gone atomic.Int32
 	err := p.inParallel(len(pods), func(i int) error {
 		pod := pods[i]
-		p.removals.Removing(pod.UID)
+		if p.removals != nil {
+			p.removals.Removing(pod.UID)
+		}
 		err := p.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 			Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
 		})
@@ -220,7 +224,9 @@ func (p *pods) deleteBatch(ctx context.Context, pods []*corev1.Pod) (int, error)
 		}
 		// A pod of that name and another UID is not the one to delete: ours is gone.
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			p.removals.NotRemoved(pod.UID)
+			if p.removals != nil {
+				p.removals.NotRemoved(pod.UID)
+			}
 			err = nil
 		}
 		if err == nil {
@@ -244,20 +250,12 @@ func (p *pods) inParallel(n int, f func(i int) error) error {
 		})
 	}
 	group.Wait()
-	return firstOf(errs...)
+	return cmp.Or(errs...)
 }
 
 // of returns the pods that the Job controls, of whatever incarnation.
-func (p *pods) of(job *batchv1alpha1.Job) ([]*corev1.Pod, error) {
-	found, err := p.index.ByIndex(byOwningJob, string(job.UID))
-	if err != nil {
-		return nil, fmt.Errorf("looking up the Job's pods: %w", err)
-	}
-	pods := make([]*corev1.Pod, 0, len(found))
-	for _, one := range found {
-		pods = append(pods, one.(*corev1.Pod))
-	}
-	return pods, nil
+func (p *pods) of(job *batchv1alpha1.Job) []*corev1.Pod {
+	return indexed[*corev1.Pod](p.index, byOwningJob, string(job.UID))
 }
 
 // hasHappened asks the API server whether the cause of a policy's action is true. It costs one request for each action of a policy. It
@@ -287,12 +285,3 @@ type Removals interface {
 	// NotRemoved is called if the pod was gone already.
 	NotRemoved(pod types.UID)
 }
-
-// noRemovals ignores removals.
-type noRemovals struct{}
-
-// Removing does nothing.
-func (noRemovals) Removing(types.UID) {}
-
-// NotRemoved does nothing.
-func (noRemovals) NotRemoved(types.UID) {}

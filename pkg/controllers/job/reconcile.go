@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,8 @@ type step struct {
 	// when says whether the step is taken; always if nil.
 	when func(*jobSync) bool
 	do   func(context.Context, *jobSync) error
-	// trouble is how an error is reported. The sync goes on then. Without it, an error ends the sync.
-	trouble *troubleKind
+	// problem is how an error is reported. The sync goes on then. Without it, an error ends the sync.
+	problem *problemKind
 	// creates says that the step is not taken once another one that creates has failed.
 	creates bool
 }
@@ -42,15 +43,15 @@ func (c *Controller) steps() []step {
 		{when: (*jobSync).hasObjects, do: c.applyFirst},
 		{do: c.writeStatus},
 		{when: (*jobSync).mayNotStart, do: func(context.Context, *jobSync) error { return errEnough }},
-		{do: c.deletePods, trouble: &deleteError},
-		{when: (*jobSync).mayCreate, do: c.objects.ensureClaims, trouble: &claimError, creates: true},
-		{when: (*jobSync).mayCreate, do: c.objects.ensureGroup, trouble: &groupError, creates: true},
-		{when: (*jobSync).mayCreate, do: c.objects.apply, trouble: &pluginError, creates: true},
-		{when: (*jobSync).mayCreatePods, do: c.findMissing, trouble: &pluginError, creates: true},
-		{when: (*jobSync).mayCreatePods, do: c.createPods, trouble: &createError, creates: true},
-		{when: (*jobSync).hasGroup, do: c.objects.deleteGroup, trouble: &groupDeleteError},
-		{when: (*jobSync).hasEnded, do: c.objects.deleteAll, trouble: &objectDeleteError},
-		{when: (*jobSync).isOver, do: c.deleteExpired, trouble: &expiryError},
+		{do: c.deletePods, problem: &deleteError},
+		{when: (*jobSync).mayCreate, do: c.objects.ensureClaims, problem: &claimError, creates: true},
+		{when: (*jobSync).mayCreate, do: c.objects.ensureGroup, problem: &groupError, creates: true},
+		{when: (*jobSync).mayCreate, do: c.objects.apply, problem: &pluginError, creates: true},
+		{when: (*jobSync).mayCreatePods, do: c.findMissing, problem: &pluginError, creates: true},
+		{when: (*jobSync).mayCreatePods, do: c.createPods, problem: &createError, creates: true},
+		{when: (*jobSync).hasGroup, do: c.objects.deleteGroup, problem: &groupDeleteError},
+		{when: (*jobSync).hasEnded, do: c.objects.deleteAll, problem: &objectDeleteError},
+		{when: (*jobSync).isOver, do: c.objects.deleteExpired, problem: &expiryError},
 		{do: c.keepTurn},
 		{do: c.announce},
 	}
@@ -68,10 +69,10 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 		case err == nil:
 		case errors.Is(err, errEnough):
 			return t.wait, nil
-		case step.trouble == nil:
+		case step.problem == nil:
 			return t.wait, err
 		default:
-			t.failed = firstOf(t.failed, step.trouble.of(err))
+			t.failed = cmp.Or(t.failed, step.problem.of(err))
 			t.halted = t.halted || step.creates
 		}
 	}
@@ -81,8 +82,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 // conclude says when to sync the Job again, by what has failed.
 func (c *Controller) conclude(t *jobSync) (time.Duration, error) {
 	if t.failed != nil {
-		pause, err := c.report(t.acting, t.failed, t.local)
-		return plan.Soonest(t.wait, pause), err
+		return t.wait, c.report(t.acting, t.failed, t.local)
 	}
 	if t.local.lastError != nil {
 		t.local.lastError = nil
@@ -100,7 +100,7 @@ func (c *Controller) takeLook(ctx context.Context, t *jobSync) (err error) {
 	t.commands = c.commands.of(t.job)
 	t.s, err = c.takeSnapshot(ctx, t.job, t.commands.next, t.local)
 	if errors.Is(err, errEndUnknown) {
-		return &notYet{err.Error(), plan.RetrySoon} // the informer's event brings the Job back here
+		return &staleError{err.Error(), plan.RetrySoon} // the informer's event brings the Job back here
 	}
 	t.local.unfinished = false // it keeps its turn if it comes to act
 	return err
@@ -130,7 +130,7 @@ func (c *Controller) confirm(ctx context.Context, t *jobSync) error {
 		(t.p.Request == nil || c.pods.hasHappened(ctx, t.s.Job, t.p.Request.Cause)) {
 		return nil
 	}
-	return &notYet{"the API server does not confirm yet what the informers show", plan.RetrySoon}
+	return &staleError{"the API server does not confirm yet what the informers show", plan.RetrySoon}
 }
 
 // hasObjects says that the Job has begun, and its plugins may want other objects now.
@@ -148,8 +148,7 @@ func (c *Controller) applyFirst(ctx context.Context, t *jobSync) error {
 	if err == nil || isSlow || t.p.Request != nil || isNewPhase || t.local.lastError != nil {
 		return nil // it is tried again when the plan is carried out
 	}
-	t.wait, err = c.report(t.s.Job, pluginError.of(err), t.local)
-	return firstOf(err, errEnough)
+	return cmp.Or(c.report(t.s.Job, pluginError.of(err), t.local), errEnough)
 }
 
 // writeStatus writes the status that announces the plan.
@@ -188,7 +187,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 	local := c.localStates.of(key, job.UID)
 	after, err := c.look(ctx, owner, job, local)
-	if early := (*notYet)(nil); errors.As(err, &early) {
+	if early := (*staleError)(nil); errors.As(err, &early) {
 		return plan.Soonest(after, c.again(ctx, job, early, &local.retries)), nil
 	}
 	local.retries = retries{}
@@ -197,7 +196,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 	c.podTracker.Forget(job.UID)
 	c.objects.slowSecrets.forget(key)
-	if left := worker.LeastStatusInterval - c.clock.Now().Sub(local.lastWrite); left > 0 {
+	if left := worker.CountsInterval - c.cfg.Clock.Now().Sub(local.lastWrite); left > 0 {
 		return plan.Soonest(after, left), nil // the local state keeps the status from being written too often
 	}
 	c.localStates.forget(key)
@@ -207,9 +206,9 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 // look syncs the Job once the informers show the controller's own writes.
 func (c *Controller) look(ctx context.Context, owner types.NamespacedName, job *batchv1alpha1.Job, local *localState) (time.Duration, error) {
 	if err := c.written.EnsureReady(owner); err != nil {
-		// The informer shows the last write soon, which brings the Job back here; the pause is for the case that it was deleted again
-		// before it was seen.
-		return 0, &notYet{err.Error(), plan.RetrySoon}
+		// The informer shows the last write soon, which brings the Job back here. The pause is for a Job that was deleted again before it
+		// was seen.
+		return 0, &staleError{err.Error(), plan.RetrySoon}
 	}
 	after, err := c.reconcile(ctx, job, local)
 	if !local.unfinished {
@@ -226,43 +225,43 @@ func (c *Controller) forget(owner types.NamespacedName, key string) {
 	c.written.Clear(owner, "")
 }
 
-// report turns an API error into a reason, a message and an event, and says how to go on: soon, or with the error for a back-off.
-func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState) (time.Duration, error) {
+// report turns an API error into a reason, a message and an event. It returns the error if the sync is to be repeated after a pause.
+func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// The Job is about to be deleted with its namespace.
-		return 0, nil
+		return nil
 	case apierrors.IsConflict(err):
-		return 0, &notYet{err.Error(), conflictPause}
+		return &staleError{err.Error(), conflictPause}
 	}
-	if early := (*notYet)(nil); errors.As(err, &early) {
-		return 0, early
+	if early := (*staleError)(nil); errors.As(err, &early) {
+		return early
 	}
 	if slow := (*plugin.SlowSecret)(nil); errors.As(err, &slow) {
-		return 0, nil // the Job is looked at again when it is made
+		return nil // the Job is looked at again when it is made
 	}
-	trouble := troubleIn(err)
-	if trouble == nil {
-		return 0, err
+	problem := problemIn(err)
+	if problem == nil {
+		return err
 	}
-	isNew := local.lastError == nil || *local.lastError != *trouble
-	local.lastError = trouble
+	isNew := local.lastError == nil || *local.lastError != *problem
+	local.lastError = problem
 	if !errors.Is(err, errEarlierPod) { // nothing is wrong then
-		c.instruments.troubles.WithLabelValues(trouble.Reason).Inc()
+		c.instruments.problems.WithLabelValues(problem.Reason).Inc()
 		// Refusals by plugins have the same reason. Their event comes with the status, if the status has room for a reason.
-		withStatus := trouble.Reason == eventPluginError && phase.Runs(job.Status.State.Phase)
+		withStatus := problem.Reason == eventPluginError && phase.Runs(job.Status.State.Phase)
 		if isNew && !withStatus {
-			c.recorder.Event(job, corev1.EventTypeWarning, trouble.Reason, trouble.Message)
+			c.cfg.Recorder.Event(job, corev1.EventTypeWarning, problem.Reason, problem.Message)
 		}
 	}
 	for _, taken := range []error{errNameTaken, errEarlierPod, errObjectTaken, errClaimTaken} {
 		if errors.Is(err, taken) {
 			// The name of an earlier Job's object is free as soon as that is gone; another owner may keep it.
-			return local.nextPause(isNew), nil
+			return &staleError{err.Error(), plan.RetrySoon}
 		}
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		return 0, &worker.UsersError{Err: err} // such as a PriorityClass that does not exist, or a ResourceQuota
+		return &worker.UsersError{Err: err} // such as a PriorityClass that does not exist, or a ResourceQuota
 	}
-	return 0, err
+	return err
 }

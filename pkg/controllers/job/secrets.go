@@ -22,7 +22,7 @@ import (
 const (
 	// secretsRole is the ClusterRole with the rights on Secrets that a Job with a key needs (manifests/rbac/controller.yaml).
 	secretsRole = "muster-controller-secrets"
-	// rightPause is how long to wait for a new right to take effect: API servers learn of a RoleBinding from a watch.
+	// rightPause is how long to wait for a new right to take effect. API servers learn of a RoleBinding from a watch.
 	rightPause = 20 * time.Millisecond
 	// rightTime is how long a right may take to have effect before its absence is an error. An API server that is busy shows its watches
 	// seconds late.
@@ -133,7 +133,7 @@ func (r *secretReader) get(name string) (plugin.Object, error) {
 }
 
 // readSecret reads the Secret of that name; nil if there is none. This process has no right to it while its RoleBinding is new. Nor has it one
-// when the binding is gone and the informer still shows it. Both return a notYet. After rightTime a refusal is an error.
+// when the binding is gone and the informer still shows it. Both return a staleError. After rightTime a refusal is an error.
 func (o *objects) readSecret(ctx context.Context, namespace, name string) (plugin.Object, error) {
 	live, err := o.kinds.secrets.get(ctx, namespace, name)
 	switch {
@@ -143,7 +143,7 @@ func (o *objects) readSecret(ctx context.Context, namespace, name string) (plugi
 		binding, bindingErr := o.kinds.bindings.get(ctx, namespace, name)
 		isGone := apierrors.IsNotFound(bindingErr)
 		if isGone || bindingErr == nil && o.clock.Now().Sub(binding.GetCreationTimestamp().Time) < rightTime {
-			return nil, &notYet{fmt.Sprintf("RoleBinding %s has no effect: %v", name, err), rightPause}
+			return nil, &staleError{fmt.Sprintf("RoleBinding %s has no effect: %v", name, err), rightPause}
 		}
 	}
 	if err != nil {

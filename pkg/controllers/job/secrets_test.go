@@ -60,7 +60,7 @@ func TestSecretsOfAJobThatHasEnded(t *testing.T) {
 	}
 }
 
-// TestARightTakesTime: a refusal after the RoleBinding was created is no trouble, unless it lasts.
+// TestARightTakesTime: a refusal after the RoleBinding was created is no problem, unless it lasts.
 func TestARightTakesTime(t *testing.T) {
 	d := newDesk(t)
 	job := d.stands(mustertesting.MakeJob("j").Plugin("ssh").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
@@ -89,9 +89,9 @@ func TestARightTakesTime(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAnEndedJobHasNoTroubleWithoutARight (issue 40, 10): its RoleBinding is new, or is gone and still shown. Each takes the right away for a
+// TestAnEndedJobHasNoProblemWithoutARight (issue 40, 10): its RoleBinding is new, or is gone and still shown. Each takes the right away for a
 // moment.
-func TestAnEndedJobHasNoTroubleWithoutARight(t *testing.T) {
+func TestAnEndedJobHasNoProblemWithoutARight(t *testing.T) {
 	for name, age := range map[string]time.Duration{"the binding is gone": -1, "the binding is new": 0, "the binding is old": rightTime} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)

@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,29 +17,20 @@ import (
 // New makes a Controller and adds its handlers and indexes to the informers. It panics if an informer has been
 // started already, which only a mistake in a main can cause.
 func New(cfg Config) *Controller {
-	if cfg.Removals == nil {
-		cfg.Removals = noRemovals{}
-	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
 	jobs := cfg.MusterInformers.Batch().V1alpha1().Jobs()
 	queues := cfg.MusterInformers.Scheduling().V1beta1().Queues()
 	c := &Controller{
-		muster:         cfg.Muster,
-		recorder:       cfg.Recorder,
-		clock:          cfg.Clock,
-		schedulerName:  cfg.SchedulerName,
-		served:         cfg.ServedSchedulerNames,
-		dependency:     cfg.DependencyCondition,
-		restartBackoff: cfg.RestartBackoff,
-		jobs:           jobs.Lister(),
-		groups:         cfg.MusterInformers.Scheduling().V1beta1().PodGroups().Lister(),
-		queues:         queues.Lister(),
-		queueIndex:     queues.Informer().GetIndexer(),
-		podTracker:     &ended.Tracker{},
-		instruments:    newInstruments(),
-		writtenJobs:    &worker.Written[*batchv1alpha1.Job]{},
+		cfg:         cfg,
+		jobs:        jobs.Lister(),
+		groups:      cfg.MusterInformers.Scheduling().V1beta1().PodGroups().Lister(),
+		queues:      queues.Lister(),
+		queueIndex:  queues.Informer().GetIndexer(),
+		podTracker:  &ended.Tracker{},
+		instruments: newInstruments(),
+		writtenJobs: &worker.Written[*batchv1alpha1.Job]{},
 	}
 	if cfg.RegisterMetrics != nil {
 		c.instruments.Register(cfg.RegisterMetrics)
@@ -81,15 +71,15 @@ func (c *Controller) addParts(cfg *Config) {
 		written: c.written, requests: make(chan struct{}, maxRequests)}
 	c.objects = &objects{muster: cfg.Muster, recorder: cfg.Recorder, clock: cfg.Clock, enqueue: c.worker.Enqueue, defaults: c.defaults, kinds: kinds,
 		access: &secretAccess{reviews: cfg.Kube.AuthenticationV1().SelfSubjectReviews()}, slowSecrets: newSlowSecrets(c.worker.Enqueue),
-		writtenJobs: c.writtenJobs, written: c.written}
+		writtenJobs: c.writtenJobs, written: c.written, mayDelete: cfg.MayDelete}
 }
 
 // watchOwned watches the objects of Jobs.
 func (c *Controller) watchOwned(cfg *Config) {
 	for _, kind := range c.objects.kinds.all() {
-		c.watch(kind.watched(), c.handlers.ownedHandler(c.handlers.lookPause), cache.Indexers{byOwningJob: owningJob})
+		c.watch(kind.watched(), c.handlers.ownedHandler(c.handlers.lookPause), indexBy(byOwningJob, owningJob))
 	}
-	c.watch(cfg.KubeInformers.Core().V1().Pods().Informer(), c.handlers.podHandler(), cache.Indexers{byOwningJob: owningJob})
+	c.watch(cfg.KubeInformers.Core().V1().Pods().Informer(), c.handlers.podHandler(), indexBy(byOwningJob, owningJob))
 	c.watch(cfg.MusterInformers.Scheduling().V1beta1().PodGroups().Informer(), c.handlers.ownedHandler(c.handlers.lookPause), nil)
 	c.watch(c.objects.kinds.claims.watched(), c.handlers.claimHandler(), nil)
 }
@@ -98,12 +88,12 @@ func (c *Controller) watchOwned(cfg *Config) {
 func (c *Controller) watchOthers(cfg *Config) {
 	jobs := cfg.MusterInformers.Batch().V1alpha1().Jobs().Informer()
 	c.synced = append(c.synced, cfg.KubeInformers.Scheduling().V1().PriorityClasses().Informer().HasSynced)
-	c.watch(jobs, c.handlers.jobHandler(), cache.Indexers{byQueue: queueOfJob, byClaim: claimsOfJob})
-	c.watch(jobs, c.instruments.jobs.handler(), nil)
-	c.watch(cfg.MusterInformers.Scheduling().V1beta1().Queues().Informer(), c.handlers.queueHandler(), cache.Indexers{byParent: parentOfQueue})
+	c.watch(jobs, c.handlers.jobHandler(), indexBy(byQueue, queueOfJob))
+	c.watch(jobs, c.instruments.jobs.handler(), indexBy(byClaim, claimsOfJob))
+	c.watch(cfg.MusterInformers.Scheduling().V1beta1().Queues().Informer(), c.handlers.queueHandler(), indexBy(byParent, parentOfQueue))
 	c.watch(cfg.KubeInformers.Core().V1().LimitRanges().Informer(), c.handlers.additionsHandler(), nil)
 	c.watch(cfg.KubeInformers.Node().V1().RuntimeClasses().Informer(), c.handlers.additionsHandler(), nil)
-	c.watch(cfg.MusterInformers.Bus().V1alpha1().Commands().Informer(), c.handlers.commandHandler(), cache.Indexers{byTargetJob: jobOfCommand})
+	c.watch(cfg.MusterInformers.Bus().V1alpha1().Commands().Informer(), c.handlers.commandHandler(), indexBy(byTargetJob, jobOfCommand))
 }
 
 func (c *Controller) watch(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler, indexers cache.Indexers) {
@@ -111,12 +101,6 @@ func (c *Controller) watch(informer cache.SharedIndexInformer, handler cache.Res
 	registration, err := informer.AddEventHandler(handler)
 	must(err)
 	c.synced = append(c.synced, registration.HasSynced)
-}
-
-func must(err error) {
-	if err != nil {
-		panic(fmt.Sprintf("setting up the job controller: %v", err))
-	}
 }
 
 // Run reconciles Jobs, that many at once, until the context ends. The informers must be started by then or soon.

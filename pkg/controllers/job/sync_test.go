@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // desk is a controller of the Job j, or of another, that looks when a test tells it to. Its informers show what the test puts there, and
@@ -63,8 +65,8 @@ func newDesk(t *testing.T) *desk {
 		Kube: d.kube, Muster: d.muster, KubeInformers: informers.NewSharedInformerFactory(d.kube, 0), MusterInformers: musterInformers,
 		Recorder: d.events, Clock: d.time,
 	})
-	mustertesting.CheckPreconditions(&d.kube.Fake, d.kube.Tracker())
-	mustertesting.CheckPreconditions(&d.muster.Fake, d.muster.Tracker())
+	clients.CheckPreconditions(&d.kube.Fake, d.kube.Tracker())
+	clients.CheckPreconditions(&d.muster.Fake, d.muster.Tracker())
 	d.groups = musterInformers.Scheduling().V1beta1().PodGroups().Informer().GetIndexer()
 	d.shows(mustertesting.MakeQueue(schedulingv1beta1.DefaultQueue).State(schedulingv1beta1.QueueStateOpen).Obj())
 	t.Cleanup(func() {
@@ -223,6 +225,35 @@ func TestAJobThatWasGivenMoreTimeIsNotDeleted(t *testing.T) {
 	assert.True(t, deleted)
 }
 
+// TestAnExpiredJobWaitsForItsRecord: the history has to have it before it is deleted. An aborted Job has no record.
+func TestAnExpiredJobWaitsForItsRecord(t *testing.T) {
+	for phase, waits := range map[batchv1alpha1.JobPhase]bool{batchv1alpha1.Completed: true, batchv1alpha1.Aborted: false} {
+		d := newDesk(t)
+		recorded := false
+		d.objects.mayDelete = func(uid types.UID, ended time.Time) bool {
+			assert.Equal(t, types.UID("u"), uid)
+			assert.WithinDuration(t, d.time.Now().Add(-61*time.Second), ended, time.Second)
+			return recorded
+		}
+		d.shows(mustertesting.MakeJob("j").UID("u").TTL(60).Task(mustertesting.MakeTask("a", 1)).Status(d.since(phase, 61*time.Second, "Any")).Obj())
+		deletions := 0
+		d.muster.PrependReactor("delete", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+			deletions++
+			return true, nil, nil
+		})
+		after, err := d.looks()
+		require.NoError(t, err)
+		if waits {
+			assert.Zero(t, deletions)
+			assert.LessOrEqual(t, after, plan.RetrySoon, "it is looked at again")
+			recorded = true
+			_, err = d.looks()
+			require.NoError(t, err)
+		}
+		assert.Equal(t, 1, deletions, phase)
+	}
+}
+
 // TestASuspendedJobDoesNotExpire: it waits to go on. A Job that a Command or a policy has aborted expires.
 func TestASuspendedJobDoesNotExpire(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -286,7 +317,7 @@ func TestWhatCannotBeDeletedIsSaid(t *testing.T) {
 		pods     []int32
 		resource string
 		event    string
-		trouble  string
+		problem  string
 	}{
 		"pods, aborting":     {batchv1alpha1.Aborting, []int32{0}, "pods", "FailedDelete", `Error deleting pods: deleting pod j-a-0: `},
 		"pods, terminating":  {batchv1alpha1.Terminating, []int32{0}, "pods", "FailedDelete", `Error deleting pods: deleting pod j-a-0: `},
@@ -311,10 +342,10 @@ func TestWhatCannotBeDeletedIsSaid(t *testing.T) {
 			}
 			allow := refuses(client, "delete", c.resource)
 			require.Error(t, d.settles(), "it is tried again")
-			why := c.trouble + c.resource
+			why := c.problem + c.resource
 			told := d.told()
 			require.Len(t, told, 1, "it is said once")
-			assert.Contains(t, told[0], "Warning "+c.event+" "+c.trouble)
+			assert.Contains(t, told[0], "Warning "+c.event+" "+c.problem)
 			state := d.job().Status.State
 			assert.Equal(t, "Because", state.Reason)
 			assert.Contains(t, state.Message, "because; not done yet: "+why)
@@ -473,22 +504,65 @@ func TestTheStatusOfAnEndedJobIsWrittenSeldom(t *testing.T) {
 	before := writes()
 	var after time.Duration
 	for _, pod := range going {
-		d.time.SetTime(d.time.Now().Add(worker.LeastStatusInterval / 4))
+		d.time.SetTime(d.time.Now().Add(worker.CountsInterval / 4))
 		require.NoError(t, d.pods.index.Delete(pod))
 		after, err = d.looks()
 		require.NoError(t, err)
 	}
 	assert.Equal(t, before, writes())
-	assert.Equal(t, worker.LeastStatusInterval/4, after)
+	assert.Equal(t, worker.CountsInterval/4, after)
 	d.time.SetTime(d.time.Now().Add(after))
 	_, err = d.looks()
 	require.NoError(t, err)
 	assert.Equal(t, before+1, writes())
 	assert.Zero(t, d.job().Status.Terminating)
 
-	d.time.SetTime(d.time.Now().Add(worker.LeastStatusInterval))
+	d.time.SetTime(d.time.Now().Add(worker.CountsInterval))
 	after, err = d.looks()
 	require.NoError(t, err)
 	assert.Zero(t, after)
 	assert.Empty(t, d.localStates.byKey, "nothing is kept in mind of a Job that has ended")
+}
+
+// TestCountsAreWrittenOnceASecond: pods of a gang end together. One write tells of all, a second after the first end.
+func TestCountsAreWrittenOnceASecond(t *testing.T) {
+	d := newDesk(t)
+	d.stands(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 5).MinAvailable(1)), batchv1alpha1.Running, 0, 1, 2, 3, 4)
+	require.NoError(t, d.settles())
+	require.EqualValues(t, 5, d.job().Status.Running)
+	first := d.time.Now()
+	for i := range 4 {
+		d.time.SetTime(first.Add(time.Duration(i) * worker.CountsInterval / 5))
+		d.showsPod(fmt.Sprintf("j-a-%d", i), corev1.PodSucceeded, 0)
+		after, err := d.looks()
+		require.NoError(t, err)
+		assert.Equal(t, first.Add(worker.CountsInterval), d.time.Now().Add(after), "it is looked at again in time")
+		assert.Zero(t, d.job().Status.Succeeded)
+	}
+	d.time.SetTime(first.Add(worker.CountsInterval))
+	_, err := d.looks()
+	require.NoError(t, err)
+	assert.EqualValues(t, 4, d.job().Status.Succeeded)
+}
+
+// TestTheFirstStatusComesBeforeAnythingElse: clients see at once that a Job is Pending. Nothing is made for it before.
+func TestTheFirstStatusComesBeforeAnythingElse(t *testing.T) {
+	d := newDesk(t)
+	job := mustertesting.MakeJob("j").UID("u").Task(mustertesting.MakeTask("a", 1)).Obj()
+	job.Generation = 1
+	d.shows(job)
+	groups := func() int {
+		found, err := d.muster.SchedulingV1beta1().PodGroups(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		return len(found.Items)
+	}
+	allow := refuses(&d.muster.Fake, "update", "jobs")
+	_, err := d.looks()
+	require.Error(t, err)
+	assert.Zero(t, groups())
+	allow()
+	_, err = d.looks()
+	require.NoError(t, err)
+	assert.Equal(t, batchv1alpha1.Pending, d.job().Status.State.Phase)
+	assert.Equal(t, 1, groups())
 }

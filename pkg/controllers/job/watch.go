@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,21 +52,20 @@ func (h *handlers) jobHandler() cache.ResourceEventHandler {
 
 // podHandler keeps the podTracker up to date, and enqueues a Job a moment after a change of its pods.
 func (h *handlers) podHandler() cache.ResourceEventHandler {
-	others := h.ownedHandler(h.gatherPause)
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, isInInitialList bool) {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
 			h.noteCame(obj.(*corev1.Pod))
-			others.OnAdd(obj, isInInitialList)
+			h.enqueueOwner(obj.(*corev1.Pod), h.podPause(obj.(*corev1.Pod)))
 		},
 		UpdateFunc: func(before, after any) {
 			h.noteChange(before.(*corev1.Pod), after.(*corev1.Pod))
-			others.OnUpdate(before, after)
+			h.enqueueOwner(after.(*corev1.Pod), h.podPause(after.(*corev1.Pod)))
 		},
 		DeleteFunc: func(obj any) {
 			if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
 				h.noteLeft(pod)
+				h.enqueueOwner(pod, h.gatherPause)
 			}
-			others.OnDelete(obj)
 		},
 	}
 }
@@ -76,8 +76,8 @@ func (h *handlers) noteCame(pod *corev1.Pod) {
 	}
 }
 
-// noteChange notes that a pod is gone although informers report a change: another pod of its name has come in its place; the pod has
-// another owner now; or it has ended and is being removed.
+// noteChange notes that a pod is gone although informers report a change. Another pod of its name may have come in its place, or the pod
+// has another owner now. Or it has ended and is being removed.
 func (h *handlers) noteChange(old, pod *corev1.Pod) {
 	before, after := jobUIDOf(old), jobUIDOf(pod)
 	switch {
@@ -107,9 +107,21 @@ func (h *handlers) noteLeft(pod *corev1.Pod) {
 	h.podTracker.Left(owner.UID, pod, err == nil && job.UID == owner.UID)
 }
 
-// gatherPause is how long the controller waits after a change of a pod before it syncs the pod's Job.
+// gatherPause is how long the controller waits after the end of a pod before it syncs the pod's Job.
 func (h *handlers) gatherPause(job types.UID) time.Duration {
 	return worker.GatherPause(h.podTracker.Count(job))
+}
+
+// startsGather is how long the controller gathers changes of pods that do not end. Pods of a gang are created, bound and started together, and no
+// policy answers that.
+const startsGather = 100 * time.Millisecond
+
+// podPause is the pause after a change of a pod that exists.
+func (h *handlers) podPause(pod *corev1.Pod) func(job types.UID) time.Duration {
+	if policy.IsFinished(pod) || pod.DeletionTimestamp != nil {
+		return h.gatherPause
+	}
+	return func(job types.UID) time.Duration { return startsGather + h.lookPause(job) }
 }
 
 // lookPause is how long it waits after any other change: no time at all for a Job without pods.
@@ -132,9 +144,8 @@ func (h *handlers) enqueueOwner(object metav1.Object, pause func(job types.UID) 
 func (h *handlers) claimHandler() cache.ResourceEventHandler {
 	handler := worker.OnAny(h.enqueueUsers)
 	handler.UpdateFunc = func(before, after any) {
-		old, isClaim := before.(metav1.Object)
-		claim, isStill := after.(metav1.Object)
-		if isClaim && isStill && (old.GetDeletionTimestamp() == nil) != (claim.GetDeletionTimestamp() == nil) {
+		old, claim := before.(metav1.Object), after.(metav1.Object)
+		if (old.GetDeletionTimestamp() == nil) != (claim.GetDeletionTimestamp() == nil) {
 			h.enqueueUsers(claim)
 		}
 	}
@@ -149,9 +160,8 @@ func (h *handlers) queueHandler() cache.ResourceEventHandler {
 	}
 	handler := worker.OnAny(enqueue)
 	handler.UpdateFunc = func(before, after any) {
-		old, isQueue := before.(*schedulingv1beta1.Queue)
-		queue, isStill := after.(*schedulingv1beta1.Queue)
-		if isQueue && isStill && (old.Status.State != queue.Status.State || old.Spec.Parent != queue.Spec.Parent) {
+		old, queue := before.(*schedulingv1beta1.Queue), after.(*schedulingv1beta1.Queue)
+		if old.Status.State != queue.Status.State || old.Spec.Parent != queue.Spec.Parent {
 			enqueue(old)
 			enqueue(queue)
 		}
@@ -160,19 +170,14 @@ func (h *handlers) queueHandler() cache.ResourceEventHandler {
 }
 
 func (h *handlers) enqueueWaiting(queue string) {
-	jobs, err := h.jobIndex.ByIndex(byQueue, queue)
-	if err != nil {
-		return
-	}
-	for _, obj := range jobs {
-		if job := obj.(*batchv1alpha1.Job); h.mayWaitForQueue(job) {
+	for _, job := range indexed[*batchv1alpha1.Job](h.jobIndex, byQueue, queue) {
+		if h.mayWaitForQueue(job) {
 			h.worker.Enqueue(keyOf(job))
 		}
 	}
 }
 
-// mayWaitForQueue says whether a Job may wait for its queue: a Job that is Running waits for it if its PodGroup has been deleted while the
-// queue takes no Jobs.
+// mayWaitForQueue says whether a Job may wait for its queue. A Running Job does if its PodGroup was deleted while the queue takes no Jobs.
 func (h *handlers) mayWaitForQueue(job *batchv1alpha1.Job) bool {
 	switch job.Status.State.Phase {
 	case "", batchv1alpha1.Pending:
@@ -185,66 +190,39 @@ func (h *handlers) mayWaitForQueue(job *batchv1alpha1.Job) bool {
 	}
 }
 
-func owningJob(obj any) ([]string, error) {
-	object, ok := obj.(metav1.Object)
-	if !ok {
-		return nil, nil
+func owningJob(object metav1.Object) []string {
+	if owner := batchv1alpha1.JobOf(object); owner != nil {
+		return []string{string(owner.UID)}
 	}
-	owner := batchv1alpha1.JobOf(object)
-	if owner == nil {
-		return nil, nil
-	}
-	return []string{string(owner.UID)}, nil
+	return nil
 }
 
-func queueOfJob(obj any) ([]string, error) {
-	job, ok := obj.(*batchv1alpha1.Job)
-	if !ok {
-		return nil, nil
-	}
-	if job.Spec.Queue == "" {
-		return []string{schedulingv1beta1.DefaultQueue}, nil
-	}
-	return []string{job.Spec.Queue}, nil
+func queueOfJob(job *batchv1alpha1.Job) []string {
+	return []string{cmp.Or(job.Spec.Queue, schedulingv1beta1.DefaultQueue)}
 }
 
-func parentOfQueue(obj any) ([]string, error) {
-	queue, ok := obj.(*schedulingv1beta1.Queue)
-	if !ok || queue.Spec.Parent == "" {
-		return nil, nil
-	}
-	return []string{queue.Spec.Parent}, nil
-}
+func parentOfQueue(queue *schedulingv1beta1.Queue) []string { return []string{queue.Spec.Parent} }
 
 // enqueueUsers enqueues the live Jobs that name a claim.
 func (h *handlers) enqueueUsers(claim metav1.Object) {
-	jobs, err := h.jobIndex.ByIndex(byClaim, claim.GetNamespace()+"/"+claim.GetName())
-	if err != nil {
-		return
-	}
-	for _, obj := range jobs {
-		if job := obj.(*batchv1alpha1.Job); !phase.Ended(job.Status.State.Phase) {
+	for _, job := range indexed[*batchv1alpha1.Job](h.jobIndex, byClaim, claim.GetNamespace()+"/"+claim.GetName()) {
+		if !phase.Ended(job.Status.State.Phase) {
 			h.worker.Enqueue(keyOf(job))
 		}
 	}
 }
 
 // claimsOfJob returns the keys of the claims that a Job names.
-func claimsOfJob(obj any) ([]string, error) {
-	job, ok := obj.(*batchv1alpha1.Job)
-	if !ok {
-		return nil, nil
-	}
-	var keys []string
+func claimsOfJob(job *batchv1alpha1.Job) (keys []string) {
 	for i := range job.Spec.Volumes {
 		if name := job.Spec.Volumes[i].VolumeClaimName; name != "" {
 			keys = append(keys, job.Namespace+"/"+name)
 		}
 	}
-	return keys, nil
+	return keys
 }
 
-// additionsHandler enqueues the Jobs that wait for their queue when the additions to their pods change: they request another amount now.
+// additionsHandler enqueues the Jobs that wait for their queue when the additions to their pods change. They request another amount now.
 func (h *handlers) additionsHandler() cache.ResourceEventHandler {
 	return worker.OnAny(func(object metav1.Object) {
 		jobs, err := h.jobs.Jobs(object.GetNamespace()).List(labels.Everything())
@@ -259,11 +237,10 @@ func (h *handlers) additionsHandler() cache.ResourceEventHandler {
 	})
 }
 
-// commandHandler enqueues the Job that a Command names when the Command comes, and when it has gone: the next one waits for that.
+// commandHandler enqueues the Job that a Command names when the Command comes, and when it is gone. The next Command waits for that.
 func (h *handlers) commandHandler() cache.ResourceEventHandler {
 	handler := worker.OnAny(func(command *busv1alpha1.Command) {
-		keys, _ := jobOfCommand(command) // never fails
-		for _, key := range keys {
+		for _, key := range jobOfCommand(command) {
 			h.worker.Enqueue(key)
 		}
 	})

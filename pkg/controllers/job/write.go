@@ -44,6 +44,12 @@ func (w *statusWriter) write(ctx context.Context, job *batchv1alpha1.Job, s *pla
 	}
 	t := plan.TimingOf(s, &job.Status, p)
 	left := intervalOf(t.Interval, p) - s.Now.Sub(local.lastWrite)
+	if local.unwritten == nil {
+		local.unwrittenSince = s.Now
+	}
+	if t.Gathers {
+		left = max(left, worker.CountsInterval-s.Now.Sub(local.unwrittenSince))
+	}
 	if left > 0 || t.IsReport && !w.reports.MayWrite(w.worker, keyOf(job)) {
 		local.unwritten = plan.NewUnwritten(&job.Status, p.Status)
 		return max(left, 0), !t.BeforeActing, nil
@@ -51,7 +57,7 @@ func (w *statusWriter) write(ctx context.Context, job *batchv1alpha1.Job, s *pla
 	changed, err := w.update(ctx, job, s, p, local)
 	switch {
 	case changed:
-		return 0, false, &notYet{"another client has changed the Job", plan.RetrySoon}
+		return 0, false, &staleError{"another client has changed the Job", plan.RetrySoon}
 	case err != nil && !p.IsFirst:
 		local.uncertain = &uncertainWrite{job: job, s: s, p: p}
 		if plan.RecordsEnds(s.Job) {
@@ -148,10 +154,10 @@ func (w *statusWriter) forgetEnds(s *plan.Snapshot, local *localState) {
 	}
 }
 
-// reportUnwritten writes an event when the API server refuses a Job's status, once for each reason in a row: the status itself cannot say
+// reportUnwritten writes an event when the API server refuses a Job's status, once for each reason in a row. The status itself cannot say
 // it. Nothing that matters later is done to a Job before its status says so. So the Job goes on when the status can be written.
 func (w *statusWriter) reportUnwritten(job *batchv1alpha1.Job, err error, local *localState) {
-	w.instruments.troubles.WithLabelValues(eventStatusError).Inc()
+	w.instruments.problems.WithLabelValues(eventStatusError).Inc()
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || local.writeError == err.Error() {
 		return // an API server that does not answer takes no events either

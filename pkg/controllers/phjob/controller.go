@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -52,6 +54,8 @@ type Config struct {
 	Settings *phjob.Config
 	// SchedulerName is the scheduler of the pods.
 	SchedulerName string
+	// MayDelete says whether a PhJob may be deleted that ended at a time. Nil for always.
+	MayDelete func(uid types.UID, ended time.Time) bool
 	// Clock tells the time; the real one if nil.
 	Clock clock.PassiveClock
 }
@@ -66,6 +70,7 @@ type Controller struct {
 	usage         *usage.Tracker
 	recorder      record.EventRecorder
 	settings      *phjob.Config
+	mayDelete     func(uid types.UID, ended time.Time) bool
 	schedulerName string
 	clock         clock.PassiveClock
 
@@ -91,7 +96,7 @@ func New(cfg Config) (*Controller, error) {
 	core := cfg.KubeInformers.Core().V1()
 	c := &Controller{
 		kube: cfg.Kube, muster: cfg.Muster, usage: cfg.Usage, recorder: cfg.Recorder, settings: cfg.Settings, reports: cfg.Reports,
-		schedulerName: cfg.SchedulerName, clock: cfg.Clock,
+		schedulerName: cfg.SchedulerName, clock: cfg.Clock, mayDelete: cfg.MayDelete,
 		jobs:          primehub.PhJobs().Lister(),
 		images:        primehub.Images().Lister(),
 		instanceTypes: primehub.InstanceTypes().Lister(),

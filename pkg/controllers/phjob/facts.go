@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/phjob"
 )
@@ -169,7 +169,7 @@ func (c *Controller) resolve(s *sight, from source) error {
 		return err
 	}
 	s.order, s.wanted = order, phjob.PodGroup(s.Job, queue.Name, limits)
-	if from.books.Exceeds(usage.AccountOf(s.wanted), usage.MinimumOf(s.wanted)) {
+	if from.books.Exceeds(admission.AccountOf(s.wanted), admission.MinimumOf(s.wanted)) {
 		return errAboveQuota
 	}
 	return nil

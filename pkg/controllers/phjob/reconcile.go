@@ -102,6 +102,8 @@ func (c *Controller) write(ctx context.Context, key string, job *primehubv1alpha
 	}
 	if job.Status.Phase != next.Phase {
 		klog.FromContext(ctx).V(2).Info("PhJob changed phase", "phJob", klog.KObj(job), "from", job.Status.Phase, "to", next.Phase, "reason", next.Reason)
+	}
+	if phjob.IsNews(&job.Status, next) {
 		kind := corev1.EventTypeNormal
 		if next.Phase == primehubv1alpha1.PhJobFailed {
 			kind = corev1.EventTypeWarning

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/phjob"
 	"github.com/muster-sched/muster/pkg/phjob/phase"
 )
@@ -28,6 +28,9 @@ func (c *Controller) settle(ctx context.Context, job *primehubv1alpha1.PhJob) (t
 	now, pods := c.clock.Now(), c.podsOf(job)
 	recordLeft, limited := phjob.KeepsRecord(job, c.settings, now)
 	if limited && recordLeft == 0 {
+		if !c.isRecorded(job) {
+			return unrecordedPause, nil
+		}
 		return 0, c.deleteRecord(ctx, job)
 	}
 	podLeft, limited := phjob.KeepsPod(job, c.settings, now)
@@ -48,14 +51,17 @@ func (c *Controller) settle(ctx context.Context, job *primehubv1alpha1.PhJob) (t
 	return recordLeft, nil
 }
 
+// unrecordedPause is when to look again at a PhJob that the history has to record before it is deleted.
+const unrecordedPause = time.Second
+
+// isRecorded says whether the history has what it keeps of a PhJob that has ended.
+func (c *Controller) isRecorded(job *primehubv1alpha1.PhJob) bool {
+	return c.mayDelete == nil || job.Status.FinishTime == nil || c.mayDelete(job.UID, job.Status.FinishTime.Time)
+}
+
 // deleteRecord deletes a PhJob, unless it has changed meanwhile.
 func (c *Controller) deleteRecord(ctx context.Context, job *primehubv1alpha1.PhJob) error {
-	background := metav1.DeletePropagationBackground
-	options := metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion},
-		PropagationPolicy: &background,
-	}
-	err := c.muster.PrimehubV1alpha1().PhJobs(job.Namespace).Delete(ctx, job.Name, options)
+	err := c.muster.PrimehubV1alpha1().PhJobs(job.Namespace).Delete(ctx, job.Name, worker.IfUnchanged(job))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting the PhJob: %w", err)
 	}
@@ -67,6 +73,9 @@ func (c *Controller) limitRecords(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		jobs, _ := c.jobs.List(labels.Everything()) // a lister never fails
 		for _, job := range beyondLimit(jobs, c.settings.JobSubmission.JobLimit) {
+			if !c.isRecorded(job) {
+				continue
+			}
 			if err := c.deleteRecord(ctx, job); err != nil && ctx.Err() == nil {
 				klog.FromContext(ctx).Error(err, "Deleting a PhJob above the limit failed", "phJob", klog.KObj(job))
 			}

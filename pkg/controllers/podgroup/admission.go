@@ -1,14 +1,12 @@
 package podgroup
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
@@ -16,6 +14,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-sched/muster/pkg/admission"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
@@ -26,23 +26,20 @@ import (
 )
 
 const (
-	// allCandidates is the only key of the admission loop.
+	// allCandidates is the key of the admission loop under which it decides.
 	allCandidates = "all"
+	// allPlaces is the key under which places are found.
+	allPlaces = "places"
 
 	// Bounds of the pause before a round, in which more changes may come. Between them it follows the length of the last round, so that
 	// thousands of waiting PodGroups keep no core busy.
 	minPause = 5 * time.Millisecond
 	maxPause = 200 * time.Millisecond
-	// messageAge is how long a message stays that is wrong only in its numbers: each costs a status write. It says when they were found.
-	messageAge = time.Minute
-	// openingTime is how long the queue controller may take to open a new queue before a message says so. The members of a new PodGroup may
-	// take as long to come, where that matters.
-	openingTime = 10 * time.Second
 )
 
-// admission decides which PodGroups may leave Pending. It writes only its decisions: Reconciler workers write the statuses, many at a time.
-// The decisions are made here, one round after another.
-type admission struct {
+// admissions has rounds of admission made, one after another, and keeps the decisions. It writes no status: Reconciler workers do, many at a
+// time.
+type admissions struct {
 	tracker    *usage.Tracker
 	groups     cache.Store
 	queues     schedulingv1beta1listers.QueueLister
@@ -52,40 +49,54 @@ type admission struct {
 	// overtakeTime is how long other PodGroups may be admitted past one that lacks room; 0 means for ever.
 	overtakeTime time.Duration
 	clock        clock.Clock
-	decided      func(key string, v decision) // called for each new decision
-	phJobs       PhJobs
+	decided      func(key string, v admission.Decision) // called for each new decision
+	placed       func(key string)                       // called for each new place
+	phJobs       PhJobs                                 // nil if there are none
 	loop         *worker.Worker
 
 	// known are the candidates of the last round; only the rounds touch them. A PodGroup that has not changed since is not computed anew.
-	known map[string]*candidate // "<namespace>/<name>" -> candidate
+	known map[string]*admission.Candidate // "<namespace>/<name>" -> candidate
+	// seen are the PodGroups that findPlaces saw last, by the same keys. Only the loop touches them.
+	seen map[string]*admission.Candidate
 
 	mu        sync.Mutex
-	waiting   map[string]types.UID // "<namespace>/<name>" -> UID of a PodGroup that is not admitted yet, in its status or by a decision
-	decisions map[string]decision  // "<namespace>/<name>" -> decision
+	waiting   map[string]types.UID          // "<namespace>/<name>" -> UID of a PodGroup that is not admitted yet, in its status or by a decision
+	decisions map[string]admission.Decision // "<namespace>/<name>" -> decision
 	lastRound time.Duration
+	places    map[string]admission.Place // "<namespace>/<name>" -> place of a PodGroup that waits
+}
+
+// PhJobs is admission's view of PhJobs.
+type PhJobs interface {
+	// JobOf returns the PhJob that a PodGroup is for. It is nil if it is for none, or for one that has ended.
+	JobOf(group *schedulingv1beta1.PodGroup) *primehubv1alpha1.PhJob
+	// IsBehind says whether an earlier PhJob of the same group waits whose PodGroup is not known.
+	IsBehind(job *primehubv1alpha1.PhJob, known func(namespace, podGroup string) bool) bool
+	// Watch has f called when a PhJob does not wait for its PodGroup any more.
+	Watch(f func())
 }
 
 // wake asks for a round.
-func (a *admission) wake() {
+func (a *admissions) wake() {
 	a.mu.Lock()
 	pause := min(max(2*a.lastRound, minPause), maxPause)
 	a.mu.Unlock()
 	a.loop.EnqueueAfter(allCandidates, pause)
 }
 
-// notice takes over a PodGroup's present state. It asks for a round if the PodGroup waits, or has finished and counts no more.
-func (a *admission) notice(group *schedulingv1beta1.PodGroup) {
+// observe takes over a PodGroup's present state. It asks for a round if the PodGroup waits, or has finished and counts no more.
+func (a *admissions) observe(group *schedulingv1beta1.PodGroup) {
 	if a.takeOver(group) || group.Status.Phase == schedulingv1beta1.PodGroupCompleted {
 		a.wake()
 	}
 }
 
 // takeOver says whether a PodGroup waits.
-func (a *admission) takeOver(group *schedulingv1beta1.PodGroup) bool {
+func (a *admissions) takeOver(group *schedulingv1beta1.PodGroup) bool {
 	key := group.Namespace + "/" + group.Name
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if v := a.decisions[key]; group.Status.Phase.Admitted() || v.uid == group.UID && v.admitted {
+	if v := a.decisions[key]; group.Status.Phase.Admitted() || v.UID == group.UID && v.Admitted {
 		delete(a.waiting, key)
 		return false
 	}
@@ -94,7 +105,7 @@ func (a *admission) takeOver(group *schedulingv1beta1.PodGroup) bool {
 }
 
 // lose notes that a PodGroup is gone. It may have blocked its queue.
-func (a *admission) lose(key string) {
+func (a *admissions) lose(key string) {
 	a.mu.Lock()
 	delete(a.waiting, key)
 	delete(a.decisions, key)
@@ -104,67 +115,49 @@ func (a *admission) lose(key string) {
 
 // keep keeps a decision on a PodGroup that waits, and says whether it does. A PodGroup that is gone, or has been admitted meanwhile, needs
 // none. The lock is held.
-func (a *admission) keep(key string, v decision) bool {
-	if a.waiting[key] != v.uid {
+func (a *admissions) keep(key string, v admission.Decision) bool {
+	if a.waiting[key] != v.UID {
 		return false
 	}
 	a.decisions[key] = v
-	if v.admitted {
+	if v.Admitted {
 		delete(a.waiting, key)
 	}
 	return true
 }
 
 // decision is the last decision on a PodGroup. A decision on a deleted PodGroup of the same name does not count.
-func (a *admission) decision(key string, uid types.UID) decision {
+func (a *admissions) decision(key string, uid types.UID) admission.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if v := a.decisions[key]; v.uid == uid {
+	if v := a.decisions[key]; v.UID == uid {
 		return v
 	}
-	return decision{}
+	return admission.Decision{}
 }
 
 // forget drops the decision on a PodGroup whose admission stands in its status.
-func (a *admission) forget(key string, uid types.UID) {
+func (a *admissions) forget(key string, uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.decisions[key].uid == uid {
+	if a.decisions[key].UID == uid {
 		delete(a.decisions, key)
 	}
 }
 
-// Sync is one round: it decides about all candidates in turn.
-func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
+// Sync is one round: it decides about all candidates in turn. Or it finds the places of all that wait.
+func (a *admissions) Sync(ctx context.Context, key string) (time.Duration, error) {
+	if key == allPlaces {
+		a.findPlaces()
+		return admission.PlacesPeriod, nil
+	}
 	start := a.clock.Now()
-	classes := a.classes()
-	candidates := a.candidates(classes)
-	for _, c := range candidates {
-		c.lacks = a.tracker.Lacking(c.group, c.want)
-	}
-	shares := a.tracker.Ledger().ShareOut(a.cluster.Allocatable(), waitingIn(candidates))
-	line := a.line(candidates, shares)
-	again := time.Duration(0) // when the first turn or waiting time ends, or the time that a queue has to be opened. It is 0 if there is none
-	soonest := func(end time.Duration) {
-		if again == 0 || end < again {
-			again = end
-		}
-	}
-	for _, d := range decide(line.next, a.rules(line, classes, shares)) {
-		if a.record(d.candidate, d.decision) {
-			a.decided(d.key, d.decision)
-		}
-		if d.keeps {
-			soonest(d.turn)
-		}
-		if d.undecided {
-			soonest(openingTime)
-		}
-		if d.awaitsMembers {
-			soonest(time.Second)
-		}
-		if left := d.untilOverdue(start); left > 0 && !d.admitted {
-			soonest(left)
+	candidates, round := a.round()
+	again := time.Duration(0) // when a decision may change by time alone. It is 0 if none may
+	for _, d := range round.Decide(candidates) {
+		a.commit(d)
+		if soon := d.Again(start); soon > 0 && (again == 0 || soon < again) {
+			again = soon
 		}
 	}
 	took := a.clock.Since(start)
@@ -175,102 +168,117 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	return again, nil
 }
 
-// record keeps a decision and says whether to report it. A message is written anew only for another obstacle, or when its numbers have been
-// wrong for a while.
-func (a *admission) record(c *candidate, v decision) bool {
-	if v.undecided {
-		return false
+// commit carries a decision out. A PodGroup is not admitted if the room that the round found is gone since the round began.
+func (a *admissions) commit(d admission.Decided) {
+	if d.Admitted {
+		if d.HasRoom && a.tracker.Ledger().Room(d.Account, d.Lacks) != nil {
+			a.wake()
+			return
+		}
+		a.tracker.Grant(d.Group, d.Want)
 	}
+	if a.record(d) {
+		a.decided(d.Key, d.Decision)
+	} else if obj, exists, _ := a.groups.GetByKey(d.Key); d.Admitted && (!exists || obj.(*schedulingv1beta1.PodGroup).UID != d.Group.UID) {
+		a.tracker.ReleaseHold(d.Group.Namespace, d.Group.Name, d.Group.UID) // its end may have been handled before the grant
+	}
+}
+
+// record keeps a decision and says whether to report it.
+func (a *admissions) record(d admission.Decided) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	last := a.decisions[c.key]
-	now := a.clock.Now()
-	if v.lacksRoom() {
-		if v.lacking = lackingSince(c.group, last); v.lacking.IsZero() {
-			v.lacking = now
-		}
-	}
-	if v.blocked() {
-		same := last.uid == c.group.UID && last.blocked() && last.obstacle.kind == v.obstacle.kind
-		if same && now.Sub(last.since) < messageAge {
-			return false
-		}
-		v.message = c.messageFor(v.obstacle, last, now)
-		if same && last.message == v.message {
-			return false
-		}
-	}
-	v.uid, v.since = c.group.UID, now
-	return a.keep(c.key, v)
+	v, report := d.Tell(a.decisions[d.Key], a.clock.Now())
+	return report && a.keep(d.Key, v)
 }
 
-// lackingSince is since when a queue has had no room for a PodGroup. It is zero if the last decision did not find that. Decisions of
-// another process stand in the status, which says only since when the PodGroup waits.
-func lackingSince(group *schedulingv1beta1.PodGroup, last decision) time.Time {
-	if last.uid == group.UID {
-		return last.lacking
-	}
-	return waitingSince(&group.Status)
-}
-
-// waitingIn is the waiting demand of each queue.
-func waitingIn(candidates []*candidate) map[string]resources.Sums {
-	waiting := map[string]resources.Sums{}
+// round is what a round is made on, with its candidates.
+func (a *admissions) round() ([]*admission.Candidate, *admission.Round) {
+	classes := a.classes()
+	candidates := a.candidates(classes)
 	for _, c := range candidates {
-		if waiting[c.queue] == nil {
-			waiting[c.queue] = resources.Sums{}
-		}
-		waiting[c.queue].Add(c.lacks)
+		c.Lacks = a.tracker.Lacking(c.Group, c.Want)
 	}
-	return waiting
+	queues, _ := a.queues.List(labels.Everything()) // a lister never fails
+	books, total := a.tracker.Ledger(), a.cluster.Allocatable()
+	r := &admission.Round{
+		Now: a.clock.Now(), Queues: admission.QueuesOf(queues), Shares: books.ShareOut(total, admission.WaitingIn(candidates)), Tree: books.Snapshot(),
+		Nodes: total, Overcommit: a.factor, Units: sync.OnceValue(func() []admission.Evictable { return a.load(classes).Evictables() }),
+	}
+	if r.Queues.LimitRunning() {
+		r.Running = a.countRunning()
+	}
+	return candidates, r
 }
 
-// line puts the candidates in the order of decisions.
-func (a *admission) line(candidates []*candidate, shares quota.Shares) *line {
-	books := a.tracker.Ledger()
-	path := func(queue string) []string {
-		if _, err := a.queues.Get(queue); err != nil {
-			return []string{quota.Root}
-		}
-		return books.Path(queue)
+// Shares computes the present share of each queue; the share of the root is the whole cluster.
+func (c *Controller) Shares() quota.Shares {
+	return c.usage.Ledger().ShareOut(c.admission.cluster.Allocatable(), c.Waiting())
+}
+
+// Waiting is the sum of the minimums that wait to be admitted, by queue.
+func (c *Controller) Waiting() map[string]resources.Sums {
+	var waiting []*admission.Candidate
+	for _, group := range c.admission.waitingGroups() {
+		waiting = append(waiting, admission.NewCandidate(group))
 	}
-	return newLine(candidates, path, a.queuePriority, func(queue string) quota.Ratio { return books.Ratio(queue, shares) })
+	return admission.WaitingIn(waiting)
+}
+
+// load is what may have to go for a PodGroup.
+func (a *admissions) load(classes admission.Classes) *admission.Load {
+	return &admission.Load{
+		Groups: a.allGroups(), Pods: a.tracker.Pods(), Charged: a.tracker.Ledger().Charged, Unclaimed: a.tracker.Unclaimed(), Classes: classes,
+	}
 }
 
 // candidates are the PodGroups that wait, in no particular order.
-func (a *admission) candidates(classes map[string]int32) []*candidate {
+func (a *admissions) candidates(classes admission.Classes) []*admission.Candidate {
 	waiting := a.waitingGroups()
 	now := a.clock.Now()
-	known := make(map[string]*candidate, len(waiting))
-	candidates := make([]*candidate, 0, len(waiting))
+	known := make(map[string]*admission.Candidate, len(waiting))
 	for _, group := range waiting {
-		c := a.known[group.Namespace+"/"+group.Name]
-		if c == nil || c.group != group {
-			c = newCandidate(group)
+		key := group.Namespace + "/" + group.Name
+		if known[key] = a.known[key]; known[key] == nil || known[key].Group != group {
+			known[key] = admission.NewCandidate(group)
 		}
-		known[c.key] = c
-		if group.DeletionTimestamp != nil {
-			continue
-		}
-		last := a.decision(c.key, group.UID)
-		c.turn = 0
-		if since := lackingSince(group, last); !since.IsZero() {
-			c.turn = quota.TurnLeft(a.overtakeTime, now.Sub(since))
-		}
-		c.overdue = c.waitingTime > 0 && c.untilOverdue(now) == 0
-		c.takePlaceOf(a.phJobs.JobOf(group))
-		c.priority = a.priorityOf(group, classes)
-		candidates = append(candidates, c)
 	}
 	a.known = known
-	for _, c := range candidates {
-		c.isEarly = c.byQuotaAlone() && a.phJobs.IsBehind(c.phJob, a.isKnown)
+	candidates := make([]*admission.Candidate, 0, len(waiting))
+	for key, c := range known {
+		if c.Group.DeletionTimestamp != nil {
+			continue
+		}
+		members := a.tracker.Members(c.Group.Namespace, c.Group.Name)
+		c.Look(members, classes)
+		c.Purpose = admission.PurposeOf(c.Group, members, a.tracker.RequestsOf)
+		if since := admission.LackingSince(c.Group, a.decision(key, c.Group.UID)); !since.IsZero() {
+			c.Turn = quota.TurnLeft(a.overtakeTime, now.Sub(since))
+		}
+		a.takePlaceOfJob(c)
+		candidates = append(candidates, c)
 	}
 	return candidates
 }
 
+// takePlaceOfJob gives a candidate the place of the PhJob that it is for, if it is for one.
+func (a *admissions) takePlaceOfJob(c *admission.Candidate) {
+	if job := a.phJobOf(c.Group); job != nil {
+		c.TakePlaceOf(job.CreationTimestamp.Time, job.Name)
+		c.IsEarly = a.phJobs.IsBehind(job, a.isKnown)
+	}
+}
+
+// phJobOf is the PhJob that a PodGroup is for, nil if there is none.
+func (a *admissions) phJobOf(group *schedulingv1beta1.PodGroup) *primehubv1alpha1.PhJob {
+	if a.phJobs == nil {
+		return nil
+	}
+	return a.phJobs.JobOf(group)
+}
+
 // isKnown says whether a PodGroup is a candidate of this round, or was admitted before.
-func (a *admission) isKnown(namespace, name string) bool {
+func (a *admissions) isKnown(namespace, name string) bool {
 	key := namespace + "/" + name
 	if a.known[key] != nil {
 		return true
@@ -280,11 +288,11 @@ func (a *admission) isKnown(namespace, name string) bool {
 		return false
 	}
 	group := obj.(*schedulingv1beta1.PodGroup)
-	return group.Status.Phase.Admitted() || a.decision(key, group.UID).admitted
+	return group.Status.Phase.Admitted() || a.decision(key, group.UID).Admitted
 }
 
 // waitingGroups are the PodGroups that wait, in no particular order.
-func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
+func (a *admissions) waitingGroups() []*schedulingv1beta1.PodGroup {
 	a.mu.Lock()
 	waiting := maps.Clone(a.waiting)
 	a.mu.Unlock()
@@ -292,7 +300,7 @@ func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 	for key, uid := range waiting {
 		obj, exists, _ := a.groups.GetByKey(key) // a store never fails
 		if !exists {
-			continue // its deletion is about to be noticed, or that another PodGroup is there
+			continue // the event of its deletion, or of another PodGroup, is about to come
 		}
 		if group := obj.(*schedulingv1beta1.PodGroup); group.UID == uid && !group.Status.Phase.Admitted() {
 			groups = append(groups, group)
@@ -301,189 +309,101 @@ func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 	return groups
 }
 
-// rules are the rules of a round. It computes what could be evicted at the first use.
-func (a *admission) rules(line *line, classes map[string]int32, shares quota.Shares) rules {
-	evictions := map[bool]*quota.Evictions{} // by whether nothing that runs may be evicted
-	units := sync.OnceValue(func() []evictable { return a.evictables(classes) })
-	total := a.cluster.Allocatable()
-	books := a.tracker.Ledger()
-	notOpen := map[string]string{} // queue -> why it takes no work, computed once a round
-	running := a.countRunning()
-	return rules{
-		opening: a.opening,
-		notOpen: func(name string) string {
-			reason, asked := notOpen[name]
-			if !asked {
-				reason = a.notOpen(name)
-				notOpen[name] = reason
-			}
-			return reason
-		},
-		tooMany: func(name string) string { return a.tooMany(running, books.Path(name)) },
-		fifo: func(name string) bool {
-			queue, err := a.queues.Get(name)
-			return err == nil && queue.Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
-		},
-		beyond:      func(c *candidate) (*excess, bool) { return a.beyond(c, total, shares, units) },
-		room:        books.RoomBesideReserved,
-		addReserved: books.AddReserved,
-		mayTake: func(c *candidate) func(quota.Claim) bool {
-			if !books.MayReclaim(shares, c.account, c.lacks) {
-				return nil
-			}
-			return func(from quota.Claim) bool {
-				return books.MayTake(shares, from, "", quota.Claim{Queue: c.account, Want: c.lacks})
-			}
-		},
-		exceeds: books.Exceeds,
-		couldReclaim: func(c *candidate, reserved quota.Reserved) bool {
-			never := a.neverPreempts(c)
-			if evictions[never] == nil {
-				evictions[never] = books.Evictions(shares, unitsOf(units(), never))
-			}
-			return evictions[never].CanMakeRoom(reserved, c.account, c.priority, c.lacks)
-		},
-		hold: func(c *candidate) {
-			a.tracker.Grant(c.group, c.want)
-			for _, e := range evictions {
-				e.Add(c.account, c.lacks)
-			}
-			line.admitted(c)
-			for _, queue := range books.Path(c.queue) {
-				running[queue]++
-			}
-		},
-	}
-}
-
-// beyond says why the cluster is too small for a candidate. If its queue has a factor of its own, all use counts, and all room that is
-// kept. The same holds if it asks for more than its minimum, which is of no use without the rest. Otherwise only its own amount counts. It
-// is undecided as long as members are about to come that tell what it asks for.
-func (a *admission) beyond(c *candidate, total resources.List, shares quota.Shares, units func() []evictable) (e *excess, undecided bool) {
-	books := a.tracker.Ledger()
-	if queue, err := a.queues.Get(c.queue); err == nil {
-		if factor, _ := usage.OvercommitFactor(queue); factor > 0 { // the queue controller reports an invalid one
-			_, all := books.Totals(quota.Root)
-			return beyondCluster(c.lacks, all, total, factor), false
-		}
-	}
-	isFor := purposeOf(c.group, a.tracker.Members(c.group.Namespace, c.group.Name), a.tracker.RequestsOf)
-	if e := beyondCluster(c.want, nil, total, a.factor); e != nil || isFor == forMinimum || books.MayReclaim(shares, c.account, c.lacks) {
-		return e, false
-	}
-	_, all := books.Totals(quota.Root)
-	if e = beyondCluster(c.lacks, all, total, a.factor); e != nil && !a.neverPreempts(c) {
-		for _, unit := range units() {
-			if unit.Priority < c.priority && !unit.AsksToStay {
-				all.Sub(unit.Requests) // it goes first
-			}
-		}
-		e = beyondCluster(c.lacks, all, total, a.factor)
-	}
-	if isFor == notKnown {
-		return nil, e != nil && a.clock.Since(c.group.CreationTimestamp.Time) < openingTime
-	}
-	if e != nil {
-		e.more = true
-	}
-	return e, false
-}
-
-// countRunning counts the PodGroups of each queue and its descendants that are admitted and have not finished. It counts nothing if no queue
-// limits them.
-func (a *admission) countRunning() map[string]int32 {
+// countRunning counts the PodGroups of each queue and its descendants that are admitted and have not finished.
+func (a *admissions) countRunning() map[string]int32 {
 	running := map[string]int32{}
-	queues, _ := a.queues.List(labels.Everything()) // a lister never fails
-	if !slices.ContainsFunc(queues, func(queue *schedulingv1beta1.Queue) bool { return maxRunning(queue) != nil }) {
-		return running
-	}
-	for _, obj := range a.groups.List() {
-		group := obj.(*schedulingv1beta1.PodGroup)
-		isIn := group.Status.Phase.Admitted() || a.decision(group.Namespace+"/"+group.Name, group.UID).admitted
+	for _, group := range a.allGroups() {
+		isIn := group.Status.Phase.Admitted() || a.decision(group.Namespace+"/"+group.Name, group.UID).Admitted
 		if !isIn || group.Status.Phase == schedulingv1beta1.PodGroupCompleted {
 			continue
 		}
-		for _, queue := range a.tracker.Ledger().Path(usage.QueueOf(group)) {
+		for _, queue := range a.tracker.Ledger().Path(admission.QueueOf(group)) {
 			running[queue]++
 		}
 	}
 	return running
 }
 
-// maxRunning is how many PodGroups of a queue may run at the same time; nil for any number.
-func maxRunning(queue *schedulingv1beta1.Queue) *int32 {
-	if queue.Spec.Muster == nil {
-		return nil
-	}
-	return queue.Spec.Muster.MaxRunningJobs
+// allGroups are all PodGroups.
+func (a *admissions) allGroups() []*schedulingv1beta1.PodGroup {
+	return worker.All[*schedulingv1beta1.PodGroup](a.groups.List())
 }
 
-// tooMany names the queue on the path to the root that has its maximum of running PodGroups. It is "" if there is none.
-func (a *admission) tooMany(running map[string]int32, path []string) string {
-	for _, name := range path {
-		queue, err := a.queues.Get(name)
-		if err != nil {
+// classes are all PriorityClasses.
+func (a *admissions) classes() admission.Classes {
+	classes, _ := a.priorities.List(labels.Everything()) // a lister never fails
+	return admission.NewClasses(classes)
+}
+
+// findPlaces finds the places of all waiting PodGroups, and enqueues the PodGroups whose status is out of date.
+func (a *admissions) findPlaces() {
+	found, changed := admission.FindPlaces(a.allWaiting(), a.placeOf, a.amounts(), a.clock.Now())
+	a.mu.Lock()
+	a.places = found
+	a.mu.Unlock()
+	for _, key := range changed {
+		a.placed(key)
+	}
+}
+
+// amounts returns what a place says of amounts. Shares are computed at its first use.
+func (a *admissions) amounts() func(c *admission.Candidate) schedulingv1beta1.PodGroupPlace {
+	books := a.tracker.Ledger()
+	shares := sync.OnceValue(func() quota.Shares {
+		var pending []*admission.Candidate
+		for _, c := range a.seen {
+			if !c.Group.Status.Phase.Admitted() {
+				pending = append(pending, c)
+			}
+		}
+		return books.ShareOut(a.cluster.Allocatable(), admission.WaitingIn(pending))
+	})
+	borrowed := sync.OnceValue(func() map[string]resources.List { return books.BorrowedByOthers(shares()) })
+	return func(c *admission.Candidate) schedulingv1beta1.PodGroupPlace {
+		lacks := a.tracker.Lacking(c.Group, c.Want)
+		return schedulingv1beta1.PodGroupPlace{
+			Short:  admission.ShortageOf(books.RoomFor(c.Key, nil, c.Account, lacks)),
+			Shares: admission.SharesOf(lacks, books.Used(c.Queue), shares()[c.Queue], borrowed()[c.Queue]),
+		}
+	}
+}
+
+// allWaiting are the PodGroups that wait to be admitted or to start, with what orders them.
+func (a *admissions) allWaiting() (waiting []*admission.Candidate) {
+	classes, seen := a.classes(), map[string]*admission.Candidate{}
+	for _, group := range a.allGroups() {
+		if group.DeletionTimestamp != nil || !admission.WaitsForStart(group.Status.Phase) {
 			continue
 		}
-		if most := maxRunning(queue); most != nil && running[name] >= *most {
-			return fmt.Sprintf("running jobs of %s: %d, its maxRunningJobs is %d", quoted(name), running[name], *most)
+		key := group.Namespace + "/" + group.Name
+		c := cmp.Or(a.known[key], a.seen[key])
+		if c == nil || c.Group != group {
+			c = admission.NewCandidate(group)
 		}
+		c.Look(a.tracker.Members(group.Namespace, group.Name), classes)
+		a.takePlaceOfJob(c)
+		seen[key] = c
+		waiting = append(waiting, c)
 	}
-	return ""
+	a.seen = seen
+	return waiting
 }
 
-// opening says whether a queue is new, and the queue controller is about to open it.
-func (a *admission) opening(name string) bool {
-	queue, err := a.queues.Get(name)
-	return err == nil && queue.Status.State == "" && a.clock.Since(queue.CreationTimestamp.Time) < openingTime
+// placeOf is the place of a PodGroup that was found last. Another process may have found it, so that it stands in the status only. It is nil
+// if there is none.
+func (a *admissions) placeOf(c *admission.Candidate) *admission.Place {
+	if found := a.place(c.Key, c.Group.UID); found != nil {
+		return found
+	}
+	return admission.PlaceIn(c.Group)
 }
 
-// notOpen says why a queue takes no work. The queue, or one of its ancestors, does not exist or is not open.
-func (a *admission) notOpen(name string) string {
-	queue, err := a.queues.Get(name)
-	if apierrors.IsNotFound(err) {
-		return quoted(name) + " does not exist"
+// place is the place that was found last for a PodGroup; nil if none was.
+func (a *admissions) place(key string, uid types.UID) *admission.Place {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if found, isFound := a.places[key]; isFound && found.UID == uid {
+		return &found
 	}
-	if err != nil || queue.Status.State != schedulingv1beta1.QueueStateOpen {
-		return quoted(name) + " is " + stateWord(queue)
-	}
-	for _, ancestor := range a.tracker.Ledger().Path(name)[1:] {
-		parent, err := a.queues.Get(ancestor)
-		if err == nil && parent.Status.State.IsShut() {
-			return quoted(ancestor) + ", above " + quoted(name) + ", is " + stateWord(parent)
-		}
-	}
-	return ""
-}
-
-func quoted(queue string) string { return `queue "` + queue + `"` }
-
-func stateWord(queue *schedulingv1beta1.Queue) string {
-	if queue == nil || queue.Status.State == "" {
-		return "not open yet"
-	}
-	return string(queue.Status.State)
-}
-
-// queuePriority is the priority of a queue among its siblings.
-func (a *admission) queuePriority(name string) int32 {
-	queue, err := a.queues.Get(name)
-	if err != nil {
-		return 0
-	}
-	return queue.Spec.Priority
-}
-
-// classes maps the names of PriorityClasses to their values, and "" to the value of the global default. A class that is not in it counts as
-// 0.
-func (a *admission) classes() map[string]int32 {
-	classes, _ := a.priorities.List(labels.Everything()) // a lister never fails
-	values := make(map[string]int32, len(classes)+1)
-	for _, class := range classes {
-		values[class.Name] = class.Value
-		if class.GlobalDefault {
-			values[""] = max(values[""], class.Value)
-		}
-	}
-	return values
+	return nil
 }

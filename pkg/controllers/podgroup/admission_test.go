@@ -4,9 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-sched/muster/pkg/admission"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -20,121 +21,21 @@ import (
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
-	"github.com/muster-sched/muster/pkg/quota"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-func TestOnlyNewsIsRecorded(t *testing.T) {
-	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-	a := newAdmission(clock, nil)
-	c := waits(a, mustertesting.MakePodGroup("g").UID("one").Obj())
-	lacks := func(want int64, text string) decision {
-		return heldBack(obstacleKind{queue: "q", resource: "cpu", want: want}, words(text))
-	}
-	message := func() string { return a.decision(c.key, c.group.UID).message }
-
-	assert.True(t, a.record(c, lacks(4, "3 free")))
-	assert.False(t, a.record(c, lacks(4, "3 free")))
-	clock.Step(messageAge / 2)
-	assert.False(t, a.record(c, lacks(4, "2 free")), "only a number has changed: not worth a write yet")
-	assert.Equal(t, "3 free (found at 1970-01-01T00:16:40Z)", message(), "as it may be wrong by now, it says when it was right")
-	clock.Step(messageAge / 2)
-	assert.False(t, a.record(c, lacks(4, "3 free")), "another time alone is not worth a write")
-	assert.True(t, a.record(c, lacks(4, "1 free")))
-	assert.Equal(t, "1 free (found at 1970-01-01T00:17:40Z)", message())
-	assert.True(t, a.record(c, lacks(5, "1 free of 5")), "it wants something else now")
-
+// TestADecisionOnANamesakeDoesNotCount: the PodGroup was deleted and made again under its name.
+func TestADecisionOnANamesakeDoesNotCount(t *testing.T) {
+	a := newAdmission(t, testingclock.NewFakeClock(time.Unix(1000, 0)), nil)
+	group := waits(a, mustertesting.MakePodGroup("g").UID("one").Obj())
 	namesake := waits(a, mustertesting.MakePodGroup("g").UID("two").Obj())
-	assert.False(t, a.decision(c.key, namesake.group.UID).blocked(), "what was said about a namesake does not count")
-	assert.True(t, a.record(namesake, lacks(5, "1 free of 5")))
-	assert.True(t, a.record(namesake, decision{admitted: true}))
-	assert.True(t, a.decision(c.key, namesake.group.UID).admitted)
-	a.forget(c.key, c.group.UID)
-	assert.True(t, a.decision(c.key, namesake.group.UID).admitted)
-	a.forget(c.key, namesake.group.UID)
-	assert.Equal(t, decision{}, a.decision(c.key, namesake.group.UID))
-}
-
-// TestARestartRewordsNothing: an earlier run has said the same, and when it found its numbers.
-func TestARestartRewordsNothing(t *testing.T) {
-	group := mustertesting.MakePodGroup("g").UID("one").Obj()
-	told := "3 free (found at 1970-01-01T00:10:00Z)"
-	group.Status.Conditions = withFinding(nil, finding{schedulingv1beta1.PodGroupUnschedulableType, "QuotaExceeded", told}, time.Unix(600, 0), "id")
-	for name, test := range map[string]struct{ finds, says string }{
-		"the same":       {"3 free", told},
-		"another number": {"2 free", "2 free (found at 1970-01-01T00:16:40Z)"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := newAdmission(testingclock.NewFakeClock(time.Unix(1000, 0)), nil)
-			c := waits(a, group)
-			a.record(c, heldBack(obstacleKind{queue: "q", resource: "cpu"}, words(test.finds)))
-			assert.Equal(t, test.says, a.decision(c.key, "one").message)
-		})
-	}
-}
-
-// TestOnlyNumbersThatOthersChangeHaveATime: a message about a limit has no time, as only an administrator changes limits.
-func TestOnlyNumbersThatOthersChangeHaveATime(t *testing.T) {
-	for name, test := range map[string]struct {
-		kind obstacleKind
-		has  bool
-	}{
-		"room of a queue":           {obstacleKind{queue: "q", resource: "cpu"}, true},
-		"more than a whole limit":   {obstacleKind{queue: "q", resource: "cpu", forEver: true}, false},
-		"the cluster":               {obstacleKind{resource: "cpu"}, true},
-		"more than the cluster has": {obstacleKind{resource: "cpu", forEver: true}, true},
-		"running jobs":              {obstacleKind{tooMany: true}, true},
-		"the line":                  {obstacleKind{inLine: true}, false},
-		"a closed queue":            {obstacleKind{text: "closed"}, false},
-	} {
-		assert.Equal(t, test.has, (&obstacle{kind: test.kind}).hasNumbers(), name)
-	}
-
-	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-	a := newAdmission(clock, nil)
-	c := waits(a, mustertesting.MakePodGroup("g").UID("one").Obj())
-	short := quota.Shortage{Queue: "q", Resource: "cpu", Want: 5, Free: 1, Limit: 4}
-	assert.True(t, a.record(c, lacksQuota(&short)))
-	raised := short
-	raised.Limit = 3
-	assert.True(t, a.record(c, lacksQuota(&raised)), "another limit, before the message is old")
-}
-
-// TestSinceWhenRoomIsLacking: only the time counts in which room was missing. The status keeps the time before a restart.
-func TestSinceWhenRoomIsLacking(t *testing.T) {
-	start := time.Unix(1000, 0)
-	clock := testingclock.NewFakeClock(start)
-	a := newAdmission(clock, nil)
-	c := waits(a, mustertesting.MakePodGroup("g").UID("one").Obj())
-	closed := heldBack(obstacleKind{text: "closed"}, words("closed"))
-	lacks := func(queue string) decision {
-		return heldBack(obstacleKind{queue: queue, resource: "cpu", want: 4}, words("no room"))
-	}
-	since := func() time.Time { return lackingSince(c.group, a.decision(c.key, c.group.UID)) }
-
-	a.record(c, closed)
-	assert.Zero(t, since())
-	clock.Step(time.Hour)
-	a.record(c, lacks("q"))
-	assert.Equal(t, start.Add(time.Hour), since())
-	clock.Step(time.Hour)
-	a.record(c, lacks("q"))
-	clock.Step(time.Hour)
-	a.record(c, lacks("parent"))
-	assert.Equal(t, start.Add(time.Hour), since(), "it does not matter which queue lacks it")
-	a.record(c, closed)
-	assert.Zero(t, since())
-	clock.Step(time.Hour)
-	a.record(c, lacks("q"))
-	assert.Equal(t, start.Add(4*time.Hour), since(), "it begins anew")
-
-	a.decisions = map[string]decision{}
-	c.group.Status.Conditions = []schedulingv1beta1.PodGroupCondition{
-		{Type: schedulingv1beta1.PodGroupUnschedulableType, LastTransitionTime: metav1.NewTime(start)},
-	}
-	assert.Equal(t, start, since())
-	a.record(c, lacks("q"))
-	assert.Equal(t, start, since(), "as the status said after the restart")
+	assert.True(t, a.record(admitted(namesake)))
+	assert.True(t, a.decision("default/g", namesake.UID).Admitted)
+	assert.False(t, a.decision("default/g", group.UID).Admitted)
+	a.forget("default/g", group.UID)
+	assert.True(t, a.decision("default/g", namesake.UID).Admitted)
+	a.forget("default/g", namesake.UID)
+	assert.Equal(t, admission.Decision{}, a.decision("default/g", namesake.UID))
 }
 
 // TestARoundIsDueWhenATurnEnds: no event tells the PodGroups that waited for the turn that it is over.
@@ -155,14 +56,14 @@ func TestARoundIsDueWhenATurnEnds(t *testing.T) {
 	add := func(name, cpu string, created time.Time) {
 		group := mustertesting.MakePodGroup(name).UID(name).Queue("q").MinMember(1).MinResources("cpu", cpu).Created(created).Obj()
 		require.NoError(t, c.admission.groups.Add(group))
-		c.admission.notice(group)
+		c.admission.observe(group)
 	}
 	round := func() time.Duration {
 		after, err := c.admission.Sync(t.Context(), allCandidates)
 		require.NoError(t, err)
 		return after
 	}
-	isIn := func(name string) bool { return c.admission.decision("default/"+name, types.UID(name)).admitted }
+	isIn := func(name string) bool { return c.admission.decision("default/"+name, types.UID(name)).Admitted }
 
 	add("runs", "2", start)
 	add("large", "3", start.Add(time.Second))
@@ -183,10 +84,10 @@ func TestARoundIsDueWhenATurnEnds(t *testing.T) {
 func TestWhichPodGroupsWaitForAdmission(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	a := newAdmission(clock, store)
+	a := newAdmission(t, clock, store)
 	known := func(group *schedulingv1beta1.PodGroup) {
 		require.NoError(t, store.Add(group))
-		a.notice(group)
+		a.observe(group)
 	}
 	waiting := func() (uids []types.UID) {
 		for _, group := range a.waitingGroups() {
@@ -198,40 +99,44 @@ func TestWhichPodGroupsWaitForAdmission(t *testing.T) {
 
 	known(group("one").Obj())
 	assert.Equal(t, []types.UID{"one"}, waiting())
-	a.record(newCandidate(group("one").Obj()), decision{admitted: true})
+	a.record(admitted(group("one").Obj()))
 	assert.Empty(t, waiting())
 	known(group("one").MinMember(2).Obj())
 	assert.Empty(t, waiting(), "it changes before its status says that it is in")
 	known(group("one").Phase(inqueue).Obj())
 	a.forget("default/g", "one")
-	a.notice(group("one").Obj())
+	a.observe(group("one").Obj())
 	assert.Empty(t, waiting(), "an event that is older than the known state")
 
 	known(group("two").Obj())
-	a.record(newCandidate(group("one").Obj()), decision{admitted: true})
+	a.record(admitted(group("one").Obj()))
 	assert.Equal(t, []types.UID{"two"}, waiting(), "a round that began before it came does not admit it")
-	a.record(newCandidate(group("two").Obj()), decision{admitted: true})
-	assert.True(t, a.decision("default/g", "two").admitted, "a PodGroup that replaces another of its name is admitted")
+	a.record(admitted(group("two").Obj()))
+	assert.True(t, a.decision("default/g", "two").Admitted, "a PodGroup that replaces another of its name is admitted")
 	known(group("three").Obj())
 	a.lose("default/g")
 	assert.Empty(t, waiting())
-	assert.False(t, a.record(newCandidate(group("three").Obj()), decision{admitted: true}), "it is gone")
+	assert.False(t, a.record(admitted(group("three").Obj())), "it is gone")
 	assert.Empty(t, a.decisions)
 
 	known(group("four").Obj())
 	require.NoError(t, store.Add(group("five").Obj()))
-	assert.Empty(t, waiting(), "that it is another has not been noticed yet")
+	assert.Empty(t, waiting(), "its event has not been handled yet")
 }
 
 // newAdmission has no queues: a test decides.
-func newAdmission(clock clock.Clock, groups cache.Store) *admission {
-	a := &admission{clock: clock, groups: groups, phJobs: noPhJobs{}, waiting: map[string]types.UID{}, decisions: map[string]decision{}}
+func newAdmission(t *testing.T, clock clock.Clock, groups cache.Store) *admissions {
+	used, err := usage.New(informers.NewSharedInformerFactory(kubefake.NewClientset(), 0), musterinformers.NewSharedInformerFactory(musterfake.NewSimpleClientset(), 0))
+	require.NoError(t, err)
+	a := &admissions{
+		tracker: used, clock: clock, groups: groups, waiting: map[string]types.UID{}, decisions: map[string]admission.Decision{},
+	}
 	a.loop = worker.New("test", a)
 	return a
 }
 
 // waits makes a PodGroup wait for admission.
-func waits(a *admission, group *schedulingv1beta1.PodGroup) *candidate {
-	a.notice(group)
-	return newCandidate(group)
+func waits(a *admissions, group *schedulingv1beta1.PodGroup) *schedulingv1beta1.PodGroup {
+	a.observe(group)
+	return group
 }

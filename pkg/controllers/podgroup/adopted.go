@@ -28,20 +28,17 @@ const (
 	adoptedPrefix = "podgroup-"
 	// inheritedPrefix begins the annotations that this PodGroup takes over from the owner of its pods.
 	inheritedPrefix = "volcano.sh/"
-
-	topologyModeAnnotation = "volcano.sh/network-topology-mode"
-	topologyTierAnnotation = "volcano.sh/network-topology-highest-tier"
 )
 
 // podAnnotations are the annotations that this PodGroup takes over from its pods.
 var podAnnotations = []string{
 	batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey, batchv1alpha1.RevocableZoneKey,
-	batchv1alpha1.JDBMinAvailableKey, batchv1alpha1.JDBMaxUnavailableKey,
+	batchv1alpha1.JDBMinAvailableKey, batchv1alpha1.JDBMaxUnavailableKey, schedulingv1beta1.NarrowTopologyAnnotation,
 }
 
 // needsGroup says whether a pod must have a PodGroup, or had one before.
 func needsGroup(pod *corev1.Pod, served func(schedulerName string) bool) bool {
-	return served(pod.Spec.SchedulerName) && pod.DeletionTimestamp == nil && !isFinished(pod) && (gang.LacksPodGroup(pod) || mayBeAdopted(pod))
+	return served(pod.Spec.SchedulerName) && pod.DeletionTimestamp == nil && !gang.IsFinished(pod) && (gang.LacksPodGroup(pod) || mayBeAdopted(pod))
 }
 
 // mayBeAdopted says whether the PodGroup that a pod names can be one that was made for it. A pod of a ReplicaSet may have that of a
@@ -152,6 +149,7 @@ func accountFor(pod *corev1.Pod) string {
 // adoptedGroup is the PodGroup for a pod.
 func adoptedGroup(pod *corev1.Pod, h home) *schedulingv1beta1.PodGroup {
 	minMember := minMemberOf(h.annotations)
+	topology, _ := schedulingv1beta1.TopologyOf(pod.Annotations)
 	minResources := resources.PodRequests(pod).Scale(int64(minMember)).ToResourceList()
 	group := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
@@ -166,7 +164,7 @@ func adoptedGroup(pod *corev1.Pod, h home) *schedulingv1beta1.PodGroup {
 			Queue:             pod.Annotations[schedulingv1beta1.QueueNameAnnotation],
 			PriorityClassName: pod.Spec.PriorityClassName,
 			MinResources:      &minResources,
-			NetworkTopology:   topologyOf(pod.Annotations),
+			NetworkTopology:   topology,
 		},
 	}
 	maps.Copy(group.Annotations, h.annotations)
@@ -192,24 +190,6 @@ func minMemberOf(ownerAnnotations map[string]string) int32 {
 		return 1
 	}
 	return int32(n)
-}
-
-// topologyOf is the topology constraint in a pod's annotations; nil if there is none.
-func topologyOf(annotations map[string]string) *schedulingv1beta1.NetworkTopologySpec {
-	mode, hasMode := annotations[topologyModeAnnotation]
-	tier, err := strconv.Atoi(annotations[topologyTierAnnotation])
-	hasTier := err == nil && tier >= 0
-	if !hasMode && !hasTier {
-		return nil
-	}
-	topology := &schedulingv1beta1.NetworkTopologySpec{Mode: schedulingv1beta1.HardNetworkTopologyMode}
-	if mode == string(schedulingv1beta1.SoftNetworkTopologyMode) {
-		topology.Mode = schedulingv1beta1.SoftNetworkTopologyMode
-	}
-	if hasTier {
-		topology.HighestTierAllowed = &tier
-	}
-	return topology
 }
 
 func takeOver(to, from map[string]string, keys ...string) {

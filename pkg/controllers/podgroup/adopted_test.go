@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,7 +73,16 @@ func TestAdoptedGroup(t *testing.T) {
 		assert.Equal(t, "high", group.Spec.PriorityClassName)
 		assert.Equal(t, "1500m", group.Spec.MinResources.Cpu().String())
 		assert.Equal(t, map[string]string{"volcano.sh/cooldown-time": "10m"}, group.Annotations)
+		assert.Nil(t, group.Spec.NetworkTopology)
 		assert.Equal(t, map[string]string{"volcano.sh/preemptable": "true", schedulingv1beta1.UserLabel: "ann"}, group.Labels)
+	})
+	t.Run("with a topology", func(t *testing.T) {
+		pod := lonely().Annotation("volcano.sh/network-topology-mode", "Soft").Annotation("volcano.sh/network-topology-highest-tier", "2").
+			Annotation("muster.sh/narrow-topology", "1@10m").Obj()
+		group := adoptedGroup(pod, homeFor(pod, nil))
+		want := &schedulingv1beta1.NetworkTopologySpec{Mode: schedulingv1beta1.SoftNetworkTopologyMode, HighestTierAllowed: ptr.To(2)}
+		assert.Equal(t, want, group.Spec.NetworkTopology)
+		assert.Equal(t, map[string]string{"muster.sh/narrow-topology": "1@10m"}, group.Annotations)
 	})
 	t.Run("for the pods of a ReplicaSet", func(t *testing.T) {
 		pod := ownedBy(lonely().Annotation("volcano.sh/preemptable", "false"), "ReplicaSet", "owner")
@@ -94,18 +102,6 @@ func TestMinMemberOf(t *testing.T) {
 	for given, want := range map[string]int32{"": 1, "3": 3, "0": 0, "-1": 1, "many": 1, "99999999999": 1} {
 		assert.Equal(t, want, minMemberOf(map[string]string{schedulingv1beta1.GroupMinMemberAnnotation: given}), given)
 	}
-}
-
-func TestTopologyOf(t *testing.T) {
-	assert.Nil(t, topologyOf(nil))
-	soft := topologyOf(map[string]string{topologyModeAnnotation: "soft", topologyTierAnnotation: "2"})
-	require.NotNil(t, soft)
-	assert.Equal(t, schedulingv1beta1.SoftNetworkTopologyMode, soft.Mode)
-	assert.Equal(t, 2, *soft.HighestTierAllowed)
-	odd := topologyOf(map[string]string{topologyModeAnnotation: "odd", topologyTierAnnotation: "x"})
-	require.NotNil(t, odd)
-	assert.Equal(t, schedulingv1beta1.HardNetworkTopologyMode, odd.Mode)
-	assert.Nil(t, odd.HighestTierAllowed)
 }
 
 func TestScaledOwner(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-sched/muster/pkg/gang"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
@@ -46,8 +49,11 @@ func recheckAfter(err error) time.Duration {
 	return recheckInvalid
 }
 
-// invalidGroupEvent is the reason of the event on a pod whose PodGroup is refused.
-const invalidGroupEvent = "InvalidPodGroup"
+// Reasons of the events on pods.
+const (
+	invalidGroupEvent    = "InvalidPodGroup" // the pod's PodGroup is refused
+	invalidTopologyEvent = "InvalidTopology" // annotations about topology say nothing
+)
 
 // adoption gives a PodGroup to pods that name one of the served schedulers and belong to none. These are bare pods, and pods of ReplicaSets,
 // StatefulSets, batch/v1 Jobs and the like. The PodGroup goes with its owner, or when its owner is scaled to nothing. An operator may have
@@ -83,18 +89,18 @@ func newAdoption(cfg Config) *adoption {
 	return a
 }
 
-// podHandler notices pods that need a PodGroup, and PodGroups that may have lost their last pod.
+// podHandler enqueues pods that need a PodGroup, and PodGroups that may have lost their last pod.
 func (a *adoption) podHandler() cache.ResourceEventHandler {
-	notice := func(pod *corev1.Pod) {
+	observe := func(pod *corev1.Pod) {
 		if needsGroup(pod, a.schedules.Has) {
 			a.adopters.Enqueue(pod.Namespace + "/" + pod.Name)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { notice(obj.(*corev1.Pod)) },
+		AddFunc: func(obj any) { observe(obj.(*corev1.Pod)) },
 		UpdateFunc: func(_, obj any) {
-			if pod := obj.(*corev1.Pod); usage.PodGroupOf(pod) == "" {
-				notice(pod)
+			if pod := obj.(*corev1.Pod); admission.PodGroupOf(pod) == "" {
+				observe(pod)
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -109,7 +115,7 @@ func (a *adoption) podHandler() cache.ResourceEventHandler {
 
 // lost has the PodGroup of a pod looked at that has gone.
 func (a *adoption) lost(pod *corev1.Pod) {
-	group := usage.PodGroupOf(pod)
+	group := admission.PodGroupOf(pod)
 	owner := metav1.GetControllerOf(pod)
 	switch {
 	case group == "":
@@ -121,7 +127,7 @@ func (a *adoption) lost(pod *corev1.Pod) {
 	}
 }
 
-// groupHandler notices PodGroups that no pod needs, and pods whose PodGroup was deleted.
+// groupHandler enqueues PodGroups that no pod needs, and pods whose PodGroup was deleted.
 func (a *adoption) groupHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -187,7 +193,7 @@ func (a *adoption) ensureGroup(ctx context.Context, pod *corev1.Pod) (string, er
 		return a.ensureNamed(ctx, pod, h, named)
 	}
 	group, err := a.ensure(ctx, pod, h)
-	if err != nil || sharingOwner(pod) == nil || usage.AccountOf(group) == accountFor(pod) {
+	if err != nil || sharingOwner(pod) == nil || admission.AccountOf(group) == accountFor(pod) {
 		return h.name, err
 	}
 	h = h.ofAccount(accountFor(pod))
@@ -220,7 +226,7 @@ func (a *adoption) homeOf(ctx context.Context, pod *corev1.Pod) (home, error) {
 		return ownHome(pod), nil
 	}
 	h, named := sharedHome(pod.OwnerReferences, ref, nil), pod.Annotations[schedulingv1beta1.GroupNameAnnotation] != ""
-	if group := a.known(pod.Namespace, h.name); !named && group != nil && usage.AccountOf(group) == accountFor(pod) {
+	if group := a.known(pod.Namespace, h.name); !named && group != nil && admission.AccountOf(group) == accountFor(pod) {
 		return h, nil
 	}
 	facts, err := a.owner(ctx, pod.Namespace, ref)
@@ -251,6 +257,10 @@ func (a *adoption) ensure(ctx context.Context, pod *corev1.Pod, h home) (*schedu
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating PodGroup %s/%s: %w", pod.Namespace, h.name, err)
+	}
+	_, problems := schedulingv1beta1.TopologyOf(pod.Annotations)
+	for _, problem := range problems {
+		a.recorder.Event(pod, corev1.EventTypeWarning, invalidTopologyEvent, problem)
 	}
 	klog.FromContext(ctx).V(2).Info("Created a PodGroup for a pod without one", "pod", klog.KObj(pod), "podGroup", klog.KObj(group))
 	return group, nil
@@ -296,7 +306,7 @@ func (r retirement) Sync(ctx context.Context, key string) (time.Duration, error)
 	if isOfJob {
 		ref = job.(*metav1.OwnerReference)
 	}
-	if ref == nil || slices.ContainsFunc(r.usage.Members(namespace, name), func(pod *corev1.Pod) bool { return !isFinished(pod) }) {
+	if ref == nil || slices.ContainsFunc(r.usage.Members(namespace, name), func(pod *corev1.Pod) bool { return !gang.IsFinished(pod) }) {
 		return 0, nil
 	}
 	owner, err := r.owner(ctx, namespace, ref)
@@ -319,7 +329,7 @@ func (r retirement) Sync(ctx context.Context, key string) (time.Duration, error)
 	case *owner.replicas > 0:
 		return recheckEmpty, nil
 	}
-	// A pod that appears meanwhile gets the PodGroup anew: the deletion of a PodGroup is noticed.
+	// A pod that appears meanwhile gets the PodGroup anew: the deletion of a PodGroup enqueues it.
 	err = r.muster.SchedulingV1beta1().PodGroups(namespace).Delete(ctx, name,
 		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(group.UID))})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

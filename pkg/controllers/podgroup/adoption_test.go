@@ -32,6 +32,7 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // stage is a Controller that syncs when a test tells it to. Its informers never start. A test puts objects into their stores, into the
@@ -53,8 +54,8 @@ func newStage(t *testing.T) *stage {
 		t: t, kube: kubefake.NewClientset(), muster: musterfake.NewSimpleClientset(),
 		events: record.NewFakeRecorder(100), time: testingclock.NewFakeClock(time.Unix(10_000, 0)),
 	}
-	mustertesting.CheckPreconditions(&s.kube.Fake, s.kube.Tracker())
-	mustertesting.CheckPreconditions(&s.muster.Fake, s.muster.Tracker())
+	clients.CheckPreconditions(&s.kube.Fake, s.kube.Tracker())
+	clients.CheckPreconditions(&s.muster.Fake, s.muster.Tracker())
 	s.kubeInformers, s.musterInformers = informers.NewSharedInformerFactory(s.kube, 0), musterinformers.NewSharedInformerFactory(s.muster, 0)
 	tracker, err := usage.New(s.kubeInformers, s.musterInformers)
 	require.NoError(t, err)
@@ -316,6 +317,21 @@ func TestAPodWhosePodGroupIsInvalidIsTold(t *testing.T) {
 	live, err := s.kube.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "p", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotContains(t, live.Annotations, schedulingv1beta1.GroupNameAnnotation)
+}
+
+// TestAPodWithAWrongTopologyIsTold: Volcano takes values that it cannot read for others, without a word.
+func TestAPodWithAWrongTopologyIsTold(t *testing.T) {
+	s := newStage(t)
+	pod := lonely().Annotation("volcano.sh/network-topology-mode", "firm").Annotation("volcano.sh/network-topology-highest-tier", "rack").Obj()
+	s.serve(pod)
+	s.cache(pod)
+	for range 2 { // the second pass writes no second event
+		_, err := s.adoption.Sync(t.Context(), "default/p")
+		require.NoError(t, err)
+	}
+	require.Len(t, s.events.Events, 2)
+	assert.Contains(t, <-s.events.Events, `Warning InvalidTopology metadata.annotations[volcano.sh/network-topology-highest-tier]: "rack" is no tier`)
+	assert.Contains(t, <-s.events.Events, `Warning InvalidTopology metadata.annotations[volcano.sh/network-topology-mode]: "firm" is no mode`)
 }
 
 // TestANamesakeOfAPodIsLeftAlone: the pod in the cache was deleted, and another of its name, with another owner, is in the API.

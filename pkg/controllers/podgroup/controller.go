@@ -1,13 +1,12 @@
 // Package podgroup is the only writer of PodGroup.status. It admits PodGroups to their queues, and reports the state of their members:
 // phase, counts and conditions. It also makes PodGroups for pods that have none.
 //
-// admission.go and order.go decide what is admitted. counts.go counts members, status.go computes the status from that, and reconcile.go
+// admission.go has decided what is admitted (pkg/admission). counts.go counts members, status.go computes the status from that, and reconcile.go
 // writes it. adoption.go makes PodGroups.
 package podgroup
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
@@ -62,37 +61,28 @@ type Config struct {
 	AdoptFrom []string
 }
 
-// PhJobs is admission's view of PhJobs.
-type PhJobs interface {
-	// JobOf returns the PhJob that a PodGroup is for. It is nil if it is for none, or for one that has ended.
-	JobOf(group *schedulingv1beta1.PodGroup) *primehubv1alpha1.PhJob
-	// IsBehind says whether an earlier PhJob of the same group waits whose PodGroup is not known.
-	IsBehind(job *primehubv1alpha1.PhJob, known func(namespace, podGroup string) bool) bool
-	// Watch has f called when a PhJob does not wait for its PodGroup any more.
-	Watch(f func())
-}
-
 // Controller admits PodGroups and writes their status.
 type Controller struct {
-	client    versioned.Interface
-	groups    schedulingv1beta1listers.PodGroupLister
-	jobs      batchv1alpha1listers.JobLister
-	usage     *usage.Tracker
-	recorder  record.EventRecorder
-	clock     clock.Clock
-	admission *admission
-	adoption  *adoption
-	status    *worker.Worker
-	reports   *worker.Reports
-	synced    []cache.InformerSynced
-	written   worker.Written[*schedulingv1beta1.PodGroup]
-	writes    writeTimes
-	patience  patience
-	losses    *losses
-	successes *successes
-	sizes     sync.Map // "<namespace>/<name>" of a PodGroup -> how many pods the last look found
+	client       versioned.Interface
+	groups       schedulingv1beta1listers.PodGroupLister
+	jobs         batchv1alpha1listers.JobLister
+	usage        *usage.Tracker
+	recorder     record.EventRecorder
+	clock        clock.Clock
+	admission    *admissions
+	adoption     *adoption
+	status       *worker.Worker
+	reports      *worker.Reports
+	synced       []cache.InformerSynced
+	written      worker.Written[*schedulingv1beta1.PodGroup]
+	writes       writeTimes
+	holdTimeouts holdTimeouts
+	deletions    *deletions
+	successes    *successes
+	sizes        sync.Map // "<namespace>/<name>" of a PodGroup -> how many pods the last look found
 
 	versionIsPruned atomic.Bool // the installed CRD does not know status.jobVersion
+	placeIsPruned   atomic.Bool // nor status.place
 }
 
 // New makes the controller and registers it with the informers.
@@ -100,20 +90,17 @@ func New(cfg Config) (*Controller, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	if cfg.PhJobs == nil {
-		cfg.PhJobs = noPhJobs{}
-	}
 	scheduling := cfg.MusterInformers.Scheduling().V1beta1()
 	c := &Controller{
-		client:   cfg.MusterClient,
-		groups:   scheduling.PodGroups().Lister(),
-		jobs:     cfg.MusterInformers.Batch().V1alpha1().Jobs().Lister(),
-		usage:    cfg.Usage,
-		recorder: cfg.Recorder,
-		clock:    cfg.Clock,
-		patience: patience{limit: cfg.HoldTimeout},
-		losses:   newLosses(),
-		reports:  cfg.Reports,
+		client:       cfg.MusterClient,
+		groups:       scheduling.PodGroups().Lister(),
+		jobs:         cfg.MusterInformers.Batch().V1alpha1().Jobs().Lister(),
+		usage:        cfg.Usage,
+		recorder:     cfg.Recorder,
+		clock:        cfg.Clock,
+		holdTimeouts: holdTimeouts{limit: cfg.HoldTimeout, since: map[string]sighting{}},
+		deletions:    newDeletions(),
+		reports:      cfg.Reports,
 
 		successes: newSuccesses(),
 	}
@@ -121,7 +108,7 @@ func New(cfg Config) (*Controller, error) {
 	c.adoption.suspended = c.releaseSuspended
 	c.status = worker.New("podgroup", c)
 	c.reports.Share(c.status)
-	c.admission = &admission{
+	c.admission = &admissions{
 		tracker:      cfg.Usage,
 		groups:       scheduling.PodGroups().Informer().GetStore(),
 		queues:       scheduling.Queues().Lister(),
@@ -131,8 +118,9 @@ func New(cfg Config) (*Controller, error) {
 		phJobs:       cfg.PhJobs,
 		clock:        cfg.Clock,
 		decided:      c.noteDecision,
+		placed:       func(key string) { c.status.Enqueue(key) },
 		waiting:      map[string]types.UID{},
-		decisions:    map[string]decision{},
+		decisions:    map[string]admission.Decision{},
 	}
 	c.admission.loop = worker.New("podgroup-admission", c.admission)
 	c.admission.cluster = ledger.NewNodes(cfg.Usage.Ledger(), func(bool) { c.admission.wake() })
@@ -145,57 +133,40 @@ func New(cfg Config) (*Controller, error) {
 // releaseSuspended keeps no quota for a PodGroup whose Job is suspended.
 func (c *Controller) releaseSuspended(group *schedulingv1beta1.PodGroup) {
 	key := cache.MetaObjectToName(group).String()
-	c.patience.suspend(key, group.UID)
+	c.holdTimeouts.suspend(key, group.UID)
 	c.status.Enqueue(key)
 }
 
 // noteDecision has admission's decision written to the status, first of all an admission.
-func (c *Controller) noteDecision(key string, v decision) {
-	if v.admitted {
+func (c *Controller) noteDecision(key string, v admission.Decision) {
+	if v.Admitted {
 		c.status.EnqueueFirst(key)
 		return
 	}
 	c.status.Enqueue(key)
 }
 
-// noPhJobs is Config.PhJobs where there are none.
-type noPhJobs struct{}
-
-// JobOf implements PhJobs.
-func (noPhJobs) JobOf(*schedulingv1beta1.PodGroup) *primehubv1alpha1.PhJob { return nil }
-
-// IsBehind implements PhJobs.
-func (noPhJobs) IsBehind(*primehubv1alpha1.PhJob, func(namespace, podGroup string) bool) bool {
-	return false
-}
-
-// Watch implements PhJobs.
-func (noPhJobs) Watch(func()) {}
-
 // listen registers the handlers that cause syncs and rounds of admission.
 func (c *Controller) listen(cfg Config) error {
 	scheduling := cfg.MusterInformers.Scheduling().V1beta1()
 	classes := cfg.KubeInformers.Scheduling().V1().PriorityClasses().Informer()
-	for _, source := range []struct {
-		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandler
-	}{
-		{scheduling.PodGroups().Informer(), c.groupHandler()},
-		{scheduling.PodGroups().Informer(), c.adoption.groupHandler()},
-		{cfg.KubeInformers.Core().V1().Pods().Informer(), c.adoption.podHandler()},
-		{scheduling.Queues().Informer(), c.queueHandler()},
-		{cfg.MusterInformers.Batch().V1alpha1().Jobs().Informer(), c.jobHandler()},
-		{cfg.KubeInformers.Core().V1().Pods().Informer(), c.podHandler()},
-		{cfg.KubeInformers.Core().V1().Nodes().Informer(), nodeHandler(c.admission.cluster)},
-	} {
-		registration, err := source.informer.AddEventHandler(source.handler)
-		if err != nil {
-			return fmt.Errorf("adding an event handler: %w", err)
-		}
-		c.synced = append(c.synced, registration.HasSynced)
+	var err error
+	c.synced, err = worker.Listen(
+		worker.On(scheduling.PodGroups().Informer(), c.groupHandler()),
+		worker.On(scheduling.PodGroups().Informer(), c.adoption.groupHandler()),
+		worker.On(cfg.KubeInformers.Core().V1().Pods().Informer(), c.adoption.podHandler()),
+		worker.On(scheduling.Queues().Informer(), c.queueHandler()),
+		worker.On(cfg.MusterInformers.Batch().V1alpha1().Jobs().Informer(), c.jobHandler()),
+		worker.On(cfg.KubeInformers.Core().V1().Pods().Informer(), c.podHandler()),
+		worker.On(cfg.KubeInformers.Core().V1().Nodes().Informer(), nodeHandler(c.admission.cluster)),
+	)
+	if err != nil {
+		return err
 	}
 	c.synced = append(c.synced, classes.HasSynced, c.usage.HasSynced)
-	cfg.PhJobs.Watch(c.admission.wake)
+	if cfg.PhJobs != nil {
+		cfg.PhJobs.Watch(c.admission.wake)
+	}
 	c.usage.Watch(func(_ string, freed bool) {
 		if freed {
 			c.admission.wake()
@@ -205,18 +176,19 @@ func (c *Controller) listen(cfg Config) error {
 }
 
 // Removing notes that Muster is about to delete a pod: the deletion makes no gang Unknown.
-func (c *Controller) Removing(pod types.UID) { c.losses.removing(pod) }
+func (c *Controller) Removing(pod types.UID) { c.deletions.removing(pod) }
 
 // NotRemoved takes back Removing for a pod that was gone already.
-func (c *Controller) NotRemoved(pod types.UID) { c.losses.notRemoved(pod) }
+func (c *Controller) NotRemoved(pod types.UID) { c.deletions.notRemoved(pod) }
 
 // Run works until the context ends, with that many writers of status.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return
 	}
-	c.losses.watch(c.usage.Pods())
+	c.deletions.watch(c.usage.Pods())
 	c.restore()
+	c.admission.loop.Enqueue(allPlaces)
 	var loops sync.WaitGroup
 	loops.Go(func() { c.admission.loop.Run(ctx, 1) })
 	loops.Go(func() { c.status.Run(ctx, workers) })
@@ -230,10 +202,7 @@ func nodeHandler(nodes *ledger.Nodes) cache.ResourceEventHandler {
 		AddFunc:    func(obj any) { nodes.Set(obj.(*corev1.Node)) },
 		UpdateFunc: func(_, obj any) { nodes.Set(obj.(*corev1.Node)) },
 		DeleteFunc: func(obj any) {
-			if tombstone, isTombstone := obj.(cache.DeletedFinalStateUnknown); isTombstone {
-				obj = tombstone.Obj
-			}
-			if node, isNode := obj.(*corev1.Node); isNode {
+			if node, ok := worker.LastKnown[*corev1.Node](obj); ok {
 				nodes.Delete(node)
 			}
 		},
@@ -243,7 +212,7 @@ func nodeHandler(nodes *ledger.Nodes) cache.ResourceEventHandler {
 func (c *Controller) groupHandler() cache.ResourceEventHandler {
 	changed := func(obj any) {
 		group := obj.(*schedulingv1beta1.PodGroup)
-		c.admission.notice(group)
+		c.admission.observe(group)
 		c.status.Enqueue(group.Namespace + "/" + group.Name)
 	}
 	return cache.ResourceEventHandlerFuncs{
@@ -298,7 +267,7 @@ func (c *Controller) gatherPause(key string) time.Duration {
 func (c *Controller) podHandler() cache.ResourceEventHandler {
 	gather := func(obj any) {
 		if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
-			if group := usage.PodGroupOf(pod); group != "" {
+			if group := admission.PodGroupOf(pod); group != "" {
 				c.gather(group)
 			}
 		}
@@ -312,19 +281,19 @@ func (c *Controller) podHandler() cache.ResourceEventHandler {
 			last, next := oldObj.(*corev1.Pod), newObj.(*corev1.Pod)
 			c.successes.saw(next)
 			if last.UID != next.UID {
-				c.losses.gone(last)
+				c.deletions.gone(last)
 				c.successes.gone(last)
 			} else {
-				c.losses.change(last, next)
+				c.deletions.change(last, next)
 			}
-			if usage.PodGroupOf(last) != usage.PodGroupOf(next) {
+			if admission.PodGroupOf(last) != admission.PodGroupOf(next) {
 				gather(last)
 			}
 			gather(next)
 		},
 		DeleteFunc: func(obj any) {
 			if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
-				c.losses.gone(pod)
+				c.deletions.gone(pod)
 				c.successes.gone(pod)
 				gather(pod)
 			}

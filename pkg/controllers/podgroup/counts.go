@@ -43,6 +43,8 @@ type memberCounts struct {
 	gone int32
 	// waiting counts members without a node.
 	waiting int
+	// place is where the members are that have a node, and have not finished.
+	place place
 	// unschedulable counts members without a node whose condition PodScheduled is False.
 	unschedulable int
 	// why is the most telling condition of the unschedulable ones; nil if there are none.
@@ -83,7 +85,7 @@ func (t *memberCounts) countGone(remembered int32) {
 }
 
 func (t *memberCounts) countSeat(pod *corev1.Pod) {
-	finished := isFinished(pod)
+	finished := gang.IsFinished(pod)
 	if finished || pod.Spec.NodeName != "" {
 		t.seated++
 	}
@@ -96,7 +98,7 @@ func (t *memberCounts) countSeat(pod *corev1.Pod) {
 }
 
 func (t *memberCounts) countCurrent(pod *corev1.Pod) {
-	if isFinished(pod) || pod.Spec.NodeName != "" {
+	if gang.IsFinished(pod) || pod.Spec.NodeName != "" {
 		t.started++
 	}
 	switch pod.Status.Phase {
@@ -114,13 +116,17 @@ func (t *memberCounts) countCurrent(pod *corev1.Pod) {
 	if pod.Status.Phase == corev1.PodRunning {
 		t.running++
 	}
-	if pod.Spec.NodeName != "" || isFinished(pod) {
+	switch {
+	case gang.IsFinished(pod):
+		return
+	case pod.Spec.NodeName != "":
+		t.place.add(pod)
 		return
 	}
 	t.waiting++
 	if condition := gang.ScheduledCondition(pod); condition != nil && condition.Status == corev1.ConditionFalse {
 		t.unschedulable++
-		if t.why == nil || moreTelling(condition, t.why) {
+		if t.why == nil || moreRelevant(condition, t.why) {
 			t.why = condition
 		}
 	}
@@ -131,9 +137,9 @@ func (t *memberCounts) unfinished() bool {
 	return t.seated > t.finished || t.waiting > 0
 }
 
-// moreTelling says whether a explains the wait better than b. Lack of room comes first, as only the member that was tried says it, and
+// moreRelevant says whether a explains the wait better than b. Lack of room comes first, as only the member that was tried says it, and
 // gates come last. Then the longer message, then the alphabet, so that the choice does not depend on any order.
-func moreTelling(a, b *corev1.PodCondition) bool {
+func moreRelevant(a, b *corev1.PodCondition) bool {
 	if ra, rb := reasonRank(a.Reason), reasonRank(b.Reason); ra != rb {
 		return ra > rb
 	}
@@ -156,10 +162,6 @@ func reasonRank(reason string) int {
 		return 0
 	}
 	return 1
-}
-
-func isFinished(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // currentVersion is the highest incarnation that a member belongs to.

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -59,7 +59,7 @@ func (s *reclaimStage) run(name, queue, class string, minimum, surplus int, chan
 			c(pod)
 		}
 		s.cache(pod)
-		s.usage.Ledger().Charge(pod.UID, usage.AccountOf(group), resources.PodRequests(pod))
+		s.usage.Ledger().Charge(pod.UID, admission.AccountOf(group), resources.PodRequests(pod))
 	}
 	s.usage.Rest(group)
 }
@@ -89,7 +89,7 @@ func TestAPodGroupThatReclaimCouldSeatIsAdmitted(t *testing.T) {
 		queue, class, cpu string
 		want              bool
 	}{
-		"siblings borrow what it is owed":       {func(s *reclaimStage) { s.run("r", "b", "low", 4, 0) }, "a", "low", "6", true},
+		"siblings borrow of its share":          {func(s *reclaimStage) { s.run("r", "b", "low", 4, 0) }, "a", "low", "6", true},
 		"it wants more than its share":          {func(s *reclaimStage) { s.run("r", "b", "low", 4, 0) }, "a", "low", "7", false},
 		"siblings are within their share":       {func(s *reclaimStage) { s.run("r", "b", "low", 2, 0); s.run("own", "a", "low", 2, 0) }, "a", "low", "3", false},
 		"a sibling's gang asks to stay":         {func(s *reclaimStage) { s.run("r", "b", "low", 4, 0, keep) }, "a", "low", "6", true},
@@ -188,9 +188,56 @@ func TestAPodGroupIsDeletedDuringARound(t *testing.T) {
 	s := newReclaimStage(t)
 	s.run("runs", "q", "low", 2, 1)
 	s.admission.groups = emptied{s.admission.groups}
-	units := s.admission.evictables(s.admission.classes())
+	units := s.admission.load(s.admission.classes()).Evictables()
 	require.Len(t, units, 2, "the surplus, and the rest as a whole")
 	assert.Empty(t, s.admission.groups.List(), "the PodGroup is gone")
+}
+
+// vanishing is a store from which each object is deleted once a round has read it. The handlers hear of that at once.
+type vanishing struct {
+	cache.Store
+	gone func(key string)
+}
+
+func (v vanishing) GetByKey(key string) (any, bool, error) {
+	obj, exists, err := v.Store.GetByKey(key)
+	if exists {
+		_ = v.Delete(obj) // a store in memory never fails
+		v.gone(key)
+	}
+	return obj, exists, err
+}
+
+// TestNothingIsKeptForAPodGroupThatIsDeletedDuringARound: its end was handled before it was admitted, so its quota was kept for ever.
+func TestNothingIsKeptForAPodGroupThatIsDeletedDuringARound(t *testing.T) {
+	s := newReclaimStage(t)
+	group := s.wait("deleted", "q", "low", "6")
+	s.admission.groups = vanishing{s.admission.groups, func(key string) {
+		s.admission.lose(key)
+		_, err := s.Sync(t.Context(), key)
+		require.NoError(t, err)
+	}}
+	s.round()
+	assert.False(t, s.isIn(group))
+	assert.Nil(t, s.usage.Ledger().Room("q", resources.List{corev1.ResourceCPU: 6000}), "all of it is free")
+}
+
+// TestRoomThatIsGoneWhenARoundEndsIsNotGranted: a round is made on what was there at its start. Pods without a gang may take room meanwhile.
+func TestRoomThatIsGoneWhenARoundEndsIsNotGranted(t *testing.T) {
+	s := newReclaimStage(t)
+	first, second := s.wait("first", "q", "low", "3"), s.wait("second", "q", "low", "3")
+	candidates, round := s.admission.round()
+	s.single("meanwhile", 0) // 6 CPUs
+	for _, d := range round.Decide(candidates) {
+		require.True(t, d.Admitted)
+		s.admission.commit(d)
+	}
+	assert.False(t, s.isIn(first))
+	assert.False(t, s.isIn(second))
+	s.usage.Ledger().Release("meanwhile")
+	s.round()
+	assert.True(t, s.isIn(first))
+	assert.True(t, s.isIn(second))
 }
 
 // TestAPodGroupWithPodsCountsAtMostAsThey: it names a class that its pods do not have. So it passes no other, and nothing is evicted for it.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
@@ -18,9 +19,9 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// patience says how long a queue's room is kept for an admitted PodGroup that does not start. Without a limit, a PodGroup that can never be
+// holdTimeouts says how long a queue's room is kept for an admitted PodGroup that does not start. Without a limit, a PodGroup that can never be
 // placed would keep its queue from all others. Its pods may be too large for any node, for example.
-type patience struct {
+type holdTimeouts struct {
 	limit time.Duration // 0: for ever
 
 	mu sync.Mutex
@@ -40,7 +41,7 @@ type sighting struct {
 
 // left is how long room is still kept for a PodGroup with this status. 0 or less means that it is not kept any more. It is false if it is kept
 // for as long as the PodGroup waits.
-func (p *patience) left(key string, uid types.UID, status *schedulingv1beta1.PodGroupStatus, now time.Time) (left time.Duration, limited bool) {
+func (p *holdTimeouts) left(key string, uid types.UID, status *schedulingv1beta1.PodGroupStatus, now time.Time) (left time.Duration, limited bool) {
 	if !waitsForMembers(status.Phase) {
 		return 0, false
 	}
@@ -58,12 +59,9 @@ func (p *patience) left(key string, uid types.UID, status *schedulingv1beta1.Pod
 	return since.Add(p.limit).Sub(now), true
 }
 
-func (p *patience) firstSeen(key string, uid types.UID, now time.Time) sighting {
+func (p *holdTimeouts) firstSeen(key string, uid types.UID, now time.Time) sighting {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.since == nil {
-		p.since = map[string]sighting{}
-	}
 	if last, seen := p.since[key]; !seen || last.uid != uid {
 		p.since[key] = sighting{uid: uid, at: now}
 	}
@@ -71,17 +69,14 @@ func (p *patience) firstSeen(key string, uid types.UID, now time.Time) sighting 
 }
 
 // suspend has no room kept for a PodGroup whose pods are not to come.
-func (p *patience) suspend(key string, uid types.UID) {
+func (p *holdTimeouts) suspend(key string, uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.since == nil {
-		p.since = map[string]sighting{}
-	}
 	p.since[key] = sighting{uid: uid, suspended: true}
 }
 
 // resume notes that a PodGroup has pods: its wait begins anew if it was suspended.
-func (p *patience) resume(key string) {
+func (p *holdTimeouts) resume(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.since[key].suspended {
@@ -90,7 +85,7 @@ func (p *patience) resume(key string) {
 }
 
 // forget drops the record of a PodGroup that waits no longer.
-func (p *patience) forget(key string) {
+func (p *holdTimeouts) forget(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.since, key)
@@ -103,7 +98,7 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 	key := cache.MetaObjectToName(group).String()
 	c.usage.ReleaseOtherHolds(group.Namespace, group.Name, group.UID)
 	if !waitsForMembers(next.Phase) {
-		c.patience.forget(key)
+		c.holdTimeouts.forget(key)
 		switch {
 		case next.Phase == schedulingv1beta1.PodGroupRunning:
 			return c.keepForOthers(group, pods, gone, next)
@@ -113,15 +108,15 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		}
 		return 0
 	}
-	if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !isFinished(pod) }) {
-		c.patience.resume(key)
+	if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !gang.IsFinished(pod) }) {
+		c.holdTimeouts.resume(key)
 	}
-	left, limited := c.patience.left(key, group.UID, next, c.clock.Now())
+	left, limited := c.holdTimeouts.left(key, group.UID, next, c.clock.Now())
 	if limited && next.Phase == schedulingv1beta1.PodGroupInqueue && int32(len(pods))+gone < group.Spec.MinMember {
-		came := lastCreated(pods, c.patience.firstSeen(key, group.UID, c.clock.Now()).at)
+		came := lastCreated(pods, c.holdTimeouts.firstSeen(key, group.UID, c.clock.Now()).at)
 		left = min(left, came.Add(comingTime).Sub(c.clock.Now()))
 	}
-	if c.admission.phJobs.JobOf(group) != nil {
+	if c.admission.phJobOf(group) != nil {
 		left, limited = 0, false // its controller ends it, or lets it wait again
 	}
 	if limited && left <= 0 {
@@ -130,7 +125,7 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		return 0
 	}
 	least := group.Spec.MinMember
-	c.usage.Hold(group, withoutGone(usage.MinimumOf(group), gone, least), withoutGone(askedFor(group, pods, c.usage.RequestsOf), gone, least))
+	c.usage.Hold(group, admission.WithoutGone(admission.MinimumOf(group), gone, least), admission.WithoutGone(admission.AskedFor(group, pods, c.usage.RequestsOf), gone, least))
 	return max(left, 0)
 }
 
@@ -156,8 +151,8 @@ func (c *Controller) keepForOthers(group *schedulingv1beta1.PodGroup, pods []*co
 		reserved = nil
 	}
 	left := time.Duration(0)
-	if len(reserved) > 0 && c.patience.limit > 0 {
-		if left = lastBound(pods).Add(c.patience.limit).Sub(c.clock.Now()); left <= 0 {
+	if len(reserved) > 0 && c.holdTimeouts.limit > 0 {
+		if left = lastBound(pods).Add(c.holdTimeouts.limit).Sub(c.clock.Now()); left <= 0 {
 			reserved = nil
 			c.sayReleased(next)
 		}
@@ -184,7 +179,7 @@ func (c *Controller) reservedFor(group *schedulingv1beta1.PodGroup, gone int32) 
 	if !starts && !moved {
 		held = resources.FromResourceList(status.Reserved)
 	}
-	return held.Least(usage.MinimumOf(group))
+	return held.Least(admission.MinimumOf(group))
 }
 
 // sumOf is the sum of the requests of the members that have taken their part. They are bound and have not failed, or have succeeded.
@@ -220,12 +215,9 @@ func lastBound(pods []*corev1.Pod) time.Time {
 func (c *Controller) sayReleased(next *schedulingv1beta1.PodGroupStatus) {
 	next.Conditions = withFinding(next.Conditions, finding{
 		kind: schedulingv1beta1.PodGroupScheduled, reason: schedulingv1beta1.PodGroupReadyReason,
-		message: fmt.Sprintf("%s: members have not used all of minResources, and none was bound for %s", releasedMessage, c.patience.limit),
+		message: fmt.Sprintf("%s: members have not used all of minResources, and none was bound for %s", releasedMessage, c.holdTimeouts.limit),
 	}, c.clock.Now(), string(uuid.NewUUID()))
 }
-
-// releasedMessage begins the message of a gang that runs and whose room for further members was given to others.
-const releasedMessage = "no quota is kept for further members any more"
 
 // waitsForMembers says whether a PodGroup in this phase still needs room for its minimum.
 func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
@@ -240,7 +232,7 @@ func (c *Controller) restore() {
 		group := obj.(*schedulingv1beta1.PodGroup)
 		_, members := c.countMembers(group)
 		if waitsForMembers(group.Status.Phase) {
-			c.usage.Grant(group, withoutGone(usage.MinimumOf(group), members.gone, group.Spec.MinMember))
+			c.usage.Grant(group, admission.WithoutGone(admission.MinimumOf(group), members.gone, group.Spec.MinMember))
 		}
 	}
 	for _, obj := range groups {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
@@ -41,7 +42,7 @@ func TestNoPodVouchesForItsPodGroup(t *testing.T) {
 			for _, name := range []string{"a", "b"} {
 				s.cache(mustertesting.MakePod(name).UID(name).Group("g").Owner(job).Node("n").Phase(corev1.PodRunning).Obj())
 			}
-			s.admission.notice(group)
+			s.admission.observe(group)
 			s.restore()
 			for range 2 {
 				_, err := s.admission.Sync(t.Context(), allCandidates)
@@ -79,7 +80,7 @@ func TestAPodGroupThatReplacesThatOfARunningGangIsAdmitted(t *testing.T) {
 				name := fmt.Sprint(i)
 				s.cache(mustertesting.MakePod(name).UID(name).Group("g").Owner(job).Node("n").Phase(corev1.PodRunning).Obj())
 			}
-			s.admission.notice(group)
+			s.admission.observe(group)
 			_, err := s.admission.Sync(t.Context(), allCandidates)
 			require.NoError(t, err)
 			_, err = s.Sync(t.Context(), "default/g")
@@ -89,9 +90,9 @@ func TestAPodGroupThatReplacesThatOfARunningGangIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestPatienceForgetsAPodGroupThatWasCreatedAnewUnseen: after a lost watch an informer shows both in one update, and no deletion. The
+// TestHoldTimeoutsForgetAPodGroupThatWasCreatedAnewUnseen: after a lost watch an informer shows both in one update, and no deletion. The
 // record of the old one stayed for as long as the controller ran.
-func TestPatienceForgetsAPodGroupThatWasCreatedAnewUnseen(t *testing.T) {
+func TestHoldTimeoutsForgetAPodGroupThatWasCreatedAnewUnseen(t *testing.T) {
 	kube, muster := kubefake.NewSimpleClientset(), musterfake.NewSimpleClientset()
 	kubeInformers, musterInformers := informers.NewSharedInformerFactory(kube, 0), musterinformers.NewSharedInformerFactory(muster, 0)
 	tracker, err := usage.New(kubeInformers, musterInformers)
@@ -117,10 +118,10 @@ func TestPatienceForgetsAPodGroupThatWasCreatedAnewUnseen(t *testing.T) {
 	clock.Step(50 * time.Second)
 	require.NoError(t, groups.Update(group("new")))
 	assert.Equal(t, time.Minute, sync(), "it has only just come")
-	assert.Len(t, c.patience.since, 1, "the old one is forgotten")
+	assert.Len(t, c.holdTimeouts.since, 1, "the old one is forgotten")
 	require.NoError(t, groups.Delete(group("new")))
 	sync()
-	assert.Empty(t, c.patience.since)
+	assert.Empty(t, c.holdTimeouts.since)
 }
 
 // TestAGangThatAsksForMoreWhileItRunsClosesNoQueue: when it loses a pod, no more is kept for it than its queue has room for.
@@ -218,7 +219,7 @@ func TestWhatIsKeptForFurtherMembers(t *testing.T) {
 			s := newStage(t)
 			s.cache(mustertesting.MakeQueue("q").Capability("cpu", "9").State(openState).Obj())
 			if c.held {
-				s.usage.Grant(c.group, usage.MinimumOf(c.group))
+				s.usage.Grant(c.group, admission.MinimumOf(c.group))
 			}
 			next := c.group.Status.DeepCopy()
 			next.Phase = c.next
@@ -228,35 +229,10 @@ func TestWhatIsKeptForFurtherMembers(t *testing.T) {
 	}
 }
 
-// TestPurposeOfMinResources: further members count against the total of the cluster, a minimum alone does not.
-func TestPurposeOfMinResources(t *testing.T) {
-	pod := func(name, cpu string) *corev1.Pod {
-		return mustertesting.MakePod(name).UID(name).Group("g").Requests("cpu", cpu).Obj()
-	}
-	job := mustertesting.MakeJob("j").UID("job").Obj()
-	for name, c := range map[string]struct {
-		group *mustertesting.PodGroupWrapper
-		pods  []*corev1.Pod
-		want  purpose
-	}{
-		"a driver, and executors are to come":    {app("3", pending), []*corev1.Pod{pod("a", "1")}, forMore},
-		"the driver is to come":                  {app("3", pending), nil, notKnown},
-		"the minimum":                            {app("3", pending).MinMember(3), []*corev1.Pod{pod("a", "1"), pod("b", "1"), pod("c", "1")}, forMinimum},
-		"a minimum of members that differ":       {app("5", pending).MinMember(2), []*corev1.Pod{pod("a", "4"), pod("b", "1")}, forMinimum},
-		"a part of the minimum is to come":       {app("3", pending).MinMember(3), []*corev1.Pod{pod("a", "1"), pod("b", "1")}, notKnown},
-		"a Job of ours":                          {app("3", pending).Owner(job), []*corev1.Pod{pod("a", "1")}, forMinimum},
-		"no minResources":                        {mustertesting.MakePodGroup("g").MinMember(1), []*corev1.Pod{pod("a", "1")}, forMinimum},
-		"more members than the minimum exist":    {app("3", pending), []*corev1.Pod{pod("a", "1"), pod("b", "2")}, forMinimum},
-		"members that request more than is said": {app("3", pending), []*corev1.Pod{pod("a", "4")}, forMinimum},
-	} {
-		assert.Equal(t, c.want, purposeOf(c.group.Obj(), c.pods, resources.PodRequests), name)
-	}
-}
-
 // TestRoomIsKeptForAMinuteForPodsThatDoNotCome: a PodGroup of 16 CPUs has one small pod. Each pod that comes begins the minute anew.
 func TestRoomIsKeptForAMinuteForPodsThatDoNotCome(t *testing.T) {
 	s := newStage(t)
-	s.patience.limit = 5 * time.Minute
+	s.holdTimeouts.limit = 5 * time.Minute
 	clock := testingclock.NewFakeClock(time.Unix(10_000, 0))
 	s.Controller.clock = clock
 	s.cache(mustertesting.MakeQueue("q").Capability("cpu", "16").State(openState).Obj())

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -46,7 +47,7 @@ func TestThatAGangHasStartedIsSaidOfEachIncarnationAnew(t *testing.T) {
 	job := &batchv1alpha1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", UID: "job"}}
 	group.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1alpha1.SchemeGroupVersion.WithKind("Job"))}
 	step := func(pods string, version int64) (phase schedulingv1beta1.PodGroupPhase, kinds []schedulingv1beta1.PodGroupConditionType) {
-		group.Status = *nextStatus(group, count(members(pods), memory{version: version}), decision{}, now, "id")
+		group.Status = *nextStatus(group, count(members(pods), memory{version: version}), admission.Decision{}, now, "id")
 		now = now.Add(time.Minute)
 		for _, c := range group.Status.Conditions {
 			assert.Equal(t, corev1.ConditionTrue, c.Status)
@@ -75,10 +76,10 @@ func TestOfAStatusThatDoesNotSayWhichIncarnationNothingIsDropped(t *testing.T) {
 	group := mustertesting.MakePodGroup("g").MinMember(3).Phase(unknown).Obj()
 	scheduled := []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupScheduled, Status: corev1.ConditionTrue}}
 	group.Status.Conditions = scheduled
-	next := nextStatus(group, count(members("|rr"), memory{version: 1}), decision{}, time.Unix(1000, 0), "id")
+	next := nextStatus(group, count(members("|rr"), memory{version: 1}), admission.Decision{}, time.Unix(1000, 0), "id")
 	assert.Equal(t, scheduled, next.Conditions)
 	assert.EqualValues(t, 1, *next.JobVersion, "from now on it does")
 
 	alone := mustertesting.MakePodGroup("g").MinMember(2).Phase(inqueue).Obj()
-	assert.Nil(t, nextStatus(alone, count(members("rr"), memory{}), decision{}, time.Unix(1000, 0), "id").JobVersion, "no Job, no versions")
+	assert.Nil(t, nextStatus(alone, count(members("rr"), memory{}), admission.Decision{}, time.Unix(1000, 0), "id").JobVersion, "no Job, no versions")
 }

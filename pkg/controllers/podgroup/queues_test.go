@@ -19,34 +19,6 @@ const (
 	closingState = schedulingv1beta1.QueueStateClosing
 )
 
-// TestAQueueTakesWorkIfItAndAllAboveItAreOpen has the queues org, team below it, and leaf below that.
-func TestAQueueTakesWorkIfItAndAllAboveItAreOpen(t *testing.T) {
-	for name, c := range map[string]struct {
-		org, team, leaf schedulingv1beta1.QueueState
-		want            string
-	}{
-		"all are open":                    {openState, openState, openState, ""},
-		"it is closed":                    {openState, openState, closedState, `queue "leaf" is Closed`},
-		"it is closing":                   {openState, openState, closingState, `queue "leaf" is Closing`},
-		"it has no state yet":             {openState, openState, "", `queue "leaf" is not open yet`},
-		"its parent is closed":            {openState, closedState, openState, `queue "team", above queue "leaf", is Closed`},
-		"the parent of that is closing":   {closingState, openState, openState, `queue "org", above queue "leaf", is Closing`},
-		"its parent has no state yet":     {openState, "", openState, ""},
-		"of two the nearest is named":     {closedState, closingState, openState, `queue "team", above queue "leaf", is Closing`},
-		"the queue itself is named first": {closedState, closedState, closedState, `queue "leaf" is Closed`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
-			s.cache(mustertesting.MakeQueue("root").State(openState).Obj())
-			s.cache(mustertesting.MakeQueue("org").Parent("root").State(c.org).Obj())
-			s.cache(mustertesting.MakeQueue("team").Parent("org").State(c.team).Obj())
-			s.cache(mustertesting.MakeQueue("leaf").Parent("team").State(c.leaf).Obj())
-			assert.Equal(t, c.want, s.admission.notOpen("leaf"))
-		})
-	}
-	assert.Equal(t, `queue "none" does not exist`, newStage(t).admission.notOpen("none"))
-}
-
 // TestMaxRunningJobs: so many PodGroups of a queue and its children are admitted and unfinished at a time.
 func TestMaxRunningJobs(t *testing.T) {
 	s := newStage(t)
@@ -72,7 +44,7 @@ func TestMaxRunningJobs(t *testing.T) {
 	round()
 	assert.True(t, s.isIn(a))
 	assert.False(t, s.isIn(b))
-	assert.Equal(t, `running jobs of queue "team": 2, its maxRunningJobs is 2 (found at 1970-01-01T02:46:40Z)`, s.admission.decision("default/b", "b").message)
+	assert.Equal(t, `running jobs of queue "team": 2, its maxRunningJobs is 2 (found at 1970-01-01T02:46:40Z)`, s.admission.decision("default/b", "b").Message)
 	assert.True(t, s.isIn(elsewhere))
 	runs.Status.Phase = schedulingv1beta1.PodGroupCompleted
 	s.cache(runs)
@@ -150,9 +122,9 @@ func TestTheEndOfAWaitingPodGroupStartsARound(t *testing.T) {
 	<-done
 }
 
-// TestANewQueueIsNoObstacle: the queue controller is about to open it, and until then there is nothing to warn of. If it takes long, people
+// TestANewQueueBlocksNothing: the queue controller is about to open it, and until then there is nothing to warn of. If it takes long, people
 // are told.
-func TestANewQueueIsNoObstacle(t *testing.T) {
+func TestANewQueueBlocksNothing(t *testing.T) {
 	s := newStage(t)
 	queue := mustertesting.MakeQueue("q").State("").Obj()
 	queue.CreationTimestamp.Time = s.time.Now()
@@ -160,7 +132,7 @@ func TestANewQueueIsNoObstacle(t *testing.T) {
 	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(1).Obj()
 	s.serve(group)
 	s.cache(group)
-	s.admission.notice(group)
+	s.admission.observe(group)
 	round := func() time.Duration {
 		after, err := s.admission.Sync(t.Context(), allCandidates)
 		require.NoError(t, err)
@@ -170,7 +142,7 @@ func TestANewQueueIsNoObstacle(t *testing.T) {
 	}
 
 	again := round()
-	assert.Equal(t, openingTime, again, "no other event starts a round")
+	assert.Equal(t, 10*time.Second, again, "no other event starts a round")
 	assert.Empty(t, s.told())
 	assert.Empty(t, s.group("g").Status)
 	s.time.Step(again)

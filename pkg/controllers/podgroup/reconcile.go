@@ -15,9 +15,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
@@ -38,15 +38,19 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 
 	group := c.written.Latest(key, cached)
-	lost := c.losses.take(key)
+	lost := c.deletions.take(key)
 	pods, members := c.countMembers(group)
 	c.sizes.Store(key, len(pods))
 	members.lost = lost && !c.isGoing(group)
 	decision := c.admission.decision(key, group.UID)
-	decision.admitted = decision.admitted || c.isReplacement(group, members)
+	decision.Admitted = decision.Admitted || c.isReplacement(group, members)
 	next := nextStatus(group, members, decision, c.clock.Now(), string(uuid.NewUUID()))
+	admission.WithPlace(next, c.admission.place(key, group.UID))
 	if c.versionIsPruned.Load() {
 		next.JobVersion = nil
+	}
+	if c.placeIsPruned.Load() {
+		next.Place = nil
 	}
 	holdLeft := c.settleHold(group, pods, members.gone, next)
 	if cached.Status.Phase.Admitted() {
@@ -63,7 +67,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 	err = c.write(ctx, key, group, next, members.gated())
 	if err != nil && lost {
-		c.losses.putBack(key)
+		c.deletions.putBack(key)
 	}
 	return 0, err
 }
@@ -85,6 +89,9 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 		klog.FromContext(ctx).Error(nil, "The installed CRD of PodGroups is older than this controller: apply manifests/crds. "+
 			"Until then what pods of a Job have achieved before it was restarted counts for the gang")
 	}
+	if next.Place != nil && updated.Status.Place == nil {
+		c.placeIsPruned.Store(true)
+	}
 	c.written.Put(key, updated)
 	c.writes.note(key, c.clock.Now())
 	logPhase(ctx, group, next.Phase)
@@ -98,7 +105,7 @@ func logPhase(ctx context.Context, before *schedulingv1beta1.PodGroup, now sched
 	switch {
 	case was == now:
 	case !was.Admitted() && now.Admitted():
-		logger.V(1).Info("PodGroup admitted", "podGroup", klog.KObj(before), "queue", usage.QueueOf(before), "phase", now)
+		logger.V(1).Info("PodGroup admitted", "podGroup", klog.KObj(before), "queue", admission.QueueOf(before), "phase", now)
 	default:
 		logger.V(2).Info("PodGroup changed phase", "podGroup", klog.KObj(before), "from", was, "to", now)
 	}
@@ -169,10 +176,10 @@ func (c *Controller) jobOf(group *schedulingv1beta1.PodGroup) *batchv1alpha1.Job
 
 func (c *Controller) forget(key, namespace, name string) {
 	c.usage.ReleaseOtherHolds(namespace, name, "")
-	c.patience.forget(key)
+	c.holdTimeouts.forget(key)
 	c.written.Forget(key)
 	c.writes.forget(key)
-	c.losses.take(key)
+	c.deletions.take(key)
 	c.successes.forget(key)
 	c.sizes.Delete(key)
 }

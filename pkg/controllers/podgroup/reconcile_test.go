@@ -147,8 +147,8 @@ func TestADecisionIsKeptUntilTheStatusHasIt(t *testing.T) {
 	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(1).Obj()
 	s.serve(group)
 	s.cache(group)
-	s.admission.notice(group)
-	require.True(t, s.admission.record(newCandidate(group), decision{admitted: true}))
+	s.admission.observe(group)
+	require.True(t, s.admission.record(admitted(group)))
 	for range 2 {
 		_, err := s.Sync(t.Context(), "default/g")
 		require.NoError(t, err)
@@ -163,7 +163,7 @@ func TestADecisionIsKeptUntilTheStatusHasIt(t *testing.T) {
 
 // isIn says whether admission has decided to admit a PodGroup.
 func (s *stage) isIn(group *schedulingv1beta1.PodGroup) bool {
-	return s.admission.decision(group.Namespace+"/"+group.Name, group.UID).admitted
+	return s.admission.decision(group.Namespace+"/"+group.Name, group.UID).Admitted
 }
 
 // TestADeletedGroupKeepsNoRoom: it was admitted, and is gone before it started.

@@ -84,7 +84,7 @@ func TestAdmissionSideBySide(t *testing.T) {
 
 	admitted := 0
 	for _, v := range s.admission.decisions {
-		if v.admitted {
+		if v.Admitted {
 			admitted++
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-sched/muster/pkg/admission"
+
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,15 +23,6 @@ type finding struct {
 	kind    schedulingv1beta1.PodGroupConditionType
 	reason  string
 	message string
-}
-
-// waitingSince is since when a PodGroup has been kept out of its queue, as its status says. It is zero if it does not.
-func waitingSince(status *schedulingv1beta1.PodGroupStatus) time.Time {
-	last := schedulingv1beta1.CurrentCondition(status.Conditions)
-	if status.Phase.Admitted() || last == nil || last.Type != schedulingv1beta1.PodGroupUnschedulableType {
-		return time.Time{}
-	}
-	return last.LastTransitionTime.Time
 }
 
 // nextPhase is the phase of an admitted PodGroup.
@@ -67,7 +60,7 @@ func find(phase schedulingv1beta1.PodGroupPhase, minMember int32, t memberCounts
 		if t.seated == 0 || t.started < t.seated && t.started < minMember {
 			return nil
 		}
-		return &finding{kind: schedulingv1beta1.PodGroupScheduled, reason: schedulingv1beta1.PodGroupReadyReason}
+		return &finding{kind: schedulingv1beta1.PodGroupScheduled, reason: schedulingv1beta1.PodGroupReadyReason, message: t.place.text()}
 	case schedulingv1beta1.PodGroupInqueue, schedulingv1beta1.PodGroupUnknown:
 		if t.why == nil {
 			return nil
@@ -141,29 +134,33 @@ func withoutOutcome(conditions []schedulingv1beta1.PodGroupCondition) []scheduli
 	return without(without(conditions, schedulingv1beta1.PodGroupScheduled), schedulingv1beta1.PodGroupUnschedulableType)
 }
 
-// saysAlready says whether the current condition says that the gang has started. It may say more about that.
+// releasedMessage begins the message of a gang that runs and whose room for further members was given to others.
+const releasedMessage = "no quota is kept for further members any more"
+
+// saysAlready says whether the current condition says that the gang has started, and where. It may say more about that.
 func saysAlready(conditions []schedulingv1beta1.PodGroupCondition, f *finding) bool {
 	last := schedulingv1beta1.CurrentCondition(conditions)
-	return f.kind == schedulingv1beta1.PodGroupScheduled && last != nil && last.Type == f.kind && last.Reason == f.reason
+	return f.kind == schedulingv1beta1.PodGroupScheduled && last != nil && last.Type == f.kind && last.Reason == f.reason &&
+		(f.message == "" || strings.HasPrefix(last.Message, releasedMessage))
 }
 
 // nextStatus is the status of a PodGroup, from its present status, its members' counts and admission's decision.
-func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v decision, now time.Time, id string) *schedulingv1beta1.PodGroupStatus {
+func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v admission.Decision, now time.Time, id string) *schedulingv1beta1.PodGroupStatus {
 	next := group.Status.DeepCopy()
 	next.Running, next.Succeeded, next.Failed = t.running, t.succeeded, t.failed
 	switch {
-	case !group.Status.Phase.Admitted() && v.blocked() && !v.admitted:
+	case !group.Status.Phase.Admitted() && v.Reason != "" && !v.Admitted:
 		next.Phase = schedulingv1beta1.PodGroupPending
 		next.Conditions = withFinding(next.Conditions, finding{
 			kind:    schedulingv1beta1.PodGroupUnschedulableType,
-			reason:  v.obstacle.gangReason(),
-			message: v.message,
+			reason:  v.Reason,
+			message: v.Message,
 		}, now, id)
 		return next
-	case !group.Status.Phase.Admitted() && !v.admitted:
+	case !group.Status.Phase.Admitted() && !v.Admitted:
 		return next
 	case !group.Status.Phase.Admitted():
-		// The obstacle to its admission is over.
+		// The blocker to its admission is over.
 		next.Conditions = without(next.Conditions, schedulingv1beta1.PodGroupUnschedulableType)
 	}
 	sayWhichIncarnation(next, batchv1alpha1.JobOf(group) != nil, int32(t.version))

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -166,10 +167,10 @@ func TestNextStatus(t *testing.T) {
 	group := mustertesting.MakePodGroup("g").MinMember(2)
 
 	t.Run("undecided: nothing to say", func(t *testing.T) {
-		assert.Equal(t, schedulingv1beta1.PodGroupStatus{}, *nextStatus(group.Obj(), count(nil, memory{}), decision{}, now, "id"))
+		assert.Equal(t, schedulingv1beta1.PodGroupStatus{}, *nextStatus(group.Obj(), count(nil, memory{}), admission.Decision{}, now, "id"))
 	})
 	t.Run("kept out: Pending, with the reason", func(t *testing.T) {
-		next := nextStatus(group.Obj(), count(nil, memory{}), decision{obstacle: &obstacle{}, message: "no room in queue"}, now, "id")
+		next := nextStatus(group.Obj(), count(nil, memory{}), admission.Decision{Reason: "NotEnoughResources", Message: "no room in queue"}, now, "id")
 		assert.Equal(t, pending, next.Phase)
 		require.Len(t, next.Conditions, 1)
 		assert.Equal(t, schedulingv1beta1.PodGroupCondition{
@@ -178,21 +179,19 @@ func TestNextStatus(t *testing.T) {
 		}, next.Conditions[0])
 	})
 	t.Run("kept out by a quota: the reason says so", func(t *testing.T) {
-		for name, kind := range map[string]obstacleKind{"room": {queue: "q"}, "number": {tooMany: true}} {
-			next := nextStatus(group.Obj(), count(nil, memory{}), decision{obstacle: &obstacle{kind: kind}, message: "full"}, now, "id")
-			require.Len(t, next.Conditions, 1)
-			assert.Equal(t, "QuotaExceeded", next.Conditions[0].Reason, name)
-		}
+		next := nextStatus(group.Obj(), count(nil, memory{}), admission.Decision{Reason: "QuotaExceeded", Message: "full"}, now, "id")
+		require.Len(t, next.Conditions, 1)
+		assert.Equal(t, "QuotaExceeded", next.Conditions[0].Reason)
 	})
 	t.Run("admitted: what kept it out is over", func(t *testing.T) {
 		blocked := group.Obj()
-		blocked.Status = *nextStatus(blocked, count(nil, memory{}), decision{obstacle: &obstacle{}, message: "no room"}, now, "id")
-		next := nextStatus(blocked, count(nil, memory{}), decision{admitted: true}, now, "id")
+		blocked.Status = *nextStatus(blocked, count(nil, memory{}), admission.Decision{Reason: "NotEnoughResources", Message: "no room"}, now, "id")
+		next := nextStatus(blocked, count(nil, memory{}), admission.Decision{Admitted: true}, now, "id")
 		assert.Equal(t, inqueue, next.Phase)
 		assert.Empty(t, next.Conditions)
 	})
 	t.Run("an admitted one never goes back, whatever the decision", func(t *testing.T) {
-		next := nextStatus(group.Phase(running).Obj(), count(nil, memory{}), decision{obstacle: &obstacle{}, message: "no room"}, now, "id")
+		next := nextStatus(group.Phase(running).Obj(), count(nil, memory{}), admission.Decision{Reason: "NotEnoughResources", Message: "no room"}, now, "id")
 		assert.Equal(t, inqueue, next.Phase)
 	})
 }
@@ -275,7 +274,7 @@ func TestIsUrgent(t *testing.T) {
 	}
 }
 
-func TestPatience(t *testing.T) {
+func TestHoldTimeouts(t *testing.T) {
 	start := time.Unix(1000, 0)
 	since := func(kind schedulingv1beta1.PodGroupConditionType, seconds int64) []schedulingv1beta1.PodGroupCondition {
 		return []schedulingv1beta1.PodGroupCondition{{Type: kind, LastTransitionTime: metav1.Unix(seconds, 0)}}
@@ -295,7 +294,7 @@ func TestPatience(t *testing.T) {
 		"without a limit":                       {0, inqueue, since(unschedulable, 0), 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := patience{limit: c.limit}
+			p := holdTimeouts{limit: c.limit, since: map[string]sighting{}}
 			status := &schedulingv1beta1.PodGroupStatus{Phase: c.phase, Conditions: c.conditions}
 			p.left("ns/g", "uid", status, start)
 			left, limited := p.left("ns/g", "uid", status, start.Add(10*time.Second))
@@ -325,7 +324,7 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 	}{
 		"it waits for its queue":        {status{}, with(pending, schedulingv1beta1.PodGroupUnschedulableType, "a"), true},
 		"its gang has started":          {status{Phase: inqueue}, with(running, schedulingv1beta1.PodGroupScheduled, ""), true},
-		"its last obstacle is over":     {with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "a"), with(running, schedulingv1beta1.PodGroupScheduled, ""), true},
+		"its last blocker is over":      {with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "a"), with(running, schedulingv1beta1.PodGroupScheduled, ""), true},
 		"more run":                      {status{Phase: running, Running: 1}, status{Phase: running, Running: 2}, true},
 		"some run before it has enough": {status{Phase: inqueue}, status{Phase: inqueue, Running: 2}, true},
 		"one has succeeded":             {status{Phase: running, Running: 2}, status{Phase: running, Running: 1, Succeeded: 1}, false},
@@ -350,17 +349,4 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 	} {
 		assert.False(t, isReport(&c.last, &c.next), name)
 	}
-}
-
-func TestSinceWhenAPodGroupWaits(t *testing.T) {
-	then := time.Unix(1000, 0)
-	status := func(phase schedulingv1beta1.PodGroupPhase, kind schedulingv1beta1.PodGroupConditionType) *schedulingv1beta1.PodGroupStatus {
-		return &schedulingv1beta1.PodGroupStatus{Phase: phase, Conditions: []schedulingv1beta1.PodGroupCondition{
-			{Type: kind, LastTransitionTime: metav1.NewTime(then)},
-		}}
-	}
-	assert.Equal(t, then, waitingSince(status(schedulingv1beta1.PodGroupPending, schedulingv1beta1.PodGroupUnschedulableType)))
-	assert.Zero(t, waitingSince(status(schedulingv1beta1.PodGroupInqueue, schedulingv1beta1.PodGroupUnschedulableType)), "it is in its queue")
-	assert.Zero(t, waitingSince(status(schedulingv1beta1.PodGroupPending, schedulingv1beta1.PodGroupScheduled)))
-	assert.Zero(t, waitingSince(&schedulingv1beta1.PodGroupStatus{}))
 }

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
@@ -33,7 +33,7 @@ func newSuccesses() *successes { return &successes{groups: map[string]*success{}
 
 // saw notes that a pod has succeeded, if it has.
 func (s *successes) saw(pod *corev1.Pod) {
-	key := usage.PodGroupOf(pod)
+	key := admission.PodGroupOf(pod)
 	if key == "" || !policy.HasSucceeded(pod) || batchv1alpha1.JobOf(pod) != nil {
 		return
 	}
@@ -46,7 +46,7 @@ func (s *successes) saw(pod *corev1.Pod) {
 func (s *successes) gone(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if record := s.groups[usage.PodGroupOf(pod)]; record != nil && record.present.Has(pod.UID) {
+	if record := s.groups[admission.PodGroupOf(pod)]; record != nil && record.present.Has(pod.UID) {
 		record.present.Delete(pod.UID)
 		record.gone++
 	}
@@ -89,7 +89,7 @@ func (r *success) forgetGone(pods []*corev1.Pod) {
 // hasUnfinished says whether a member is still to run or running, and not about to go.
 func hasUnfinished(pods []*corev1.Pod) bool {
 	for _, pod := range pods {
-		if !isFinished(pod) && pod.DeletionTimestamp == nil {
+		if !gang.IsFinished(pod) && pod.DeletionTimestamp == nil {
 			return true
 		}
 	}

@@ -42,17 +42,17 @@ func (c *Controller) commandsFor(queue string) (fresh, executed []*busv1alpha1.C
 	return fresh, executed
 }
 
-// notice is an event to emit once its change is written.
-type notice struct {
+// queueEvent is an event to emit once its change is written.
+type queueEvent struct {
 	kind, reason, message string
 }
 
 // obey applies the Commands to the facts in sequence, and returns the events about them. Applying a Command twice in a row has no further
 // effect. That happens after a crash before its deletion.
-func obey(f facts, queue *schedulingv1beta1.Queue, commands []*busv1alpha1.Command) (facts, []notice) {
-	var notices []notice
+func obey(f facts, queue *schedulingv1beta1.Queue, commands []*busv1alpha1.Command) (facts, []queueEvent) {
+	var toEmit []queueEvent
 	refuse := func(reason, message string) {
-		notices = append(notices, notice{corev1.EventTypeWarning, reason, message})
+		toEmit = append(toEmit, queueEvent{corev1.EventTypeWarning, reason, message})
 	}
 	for _, command := range commands {
 		action := busv1alpha1.Action(command.Action)
@@ -64,7 +64,7 @@ func obey(f facts, queue *schedulingv1beta1.Queue, commands []*busv1alpha1.Comma
 			refuse(command.Action, "Failed to close queue root: it cannot be closed.")
 		case action == busv1alpha1.CloseQueueAction:
 			f = f.close(false)
-			notices = append(notices, notice{corev1.EventTypeNormal, string(action), "Close queue succeed"})
+			toEmit = append(toEmit, queueEvent{corev1.EventTypeNormal, string(action), "Close queue succeed"})
 		case action == busv1alpha1.OpenQueueAction && f.parentShut:
 			refuse(command.Action, fmt.Sprintf("Failed to open queue %s because its parent queue %s is closing or closed. "+
 				"Open the parent queue first.", queue.Name, queue.Spec.Parent))
@@ -75,7 +75,7 @@ func obey(f facts, queue *schedulingv1beta1.Queue, commands []*busv1alpha1.Comma
 				command.Namespace, command.Name, command.Action))
 		}
 	}
-	return f, notices
+	return f, toEmit
 }
 
 // markExecuted records executed Commands, so that this process does not execute them again when they cannot be deleted. Another process

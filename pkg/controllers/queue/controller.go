@@ -15,6 +15,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
@@ -108,19 +109,14 @@ func New(cfg Config) (*Controller, error) {
 
 func (c *Controller) listen(cfg Config) error {
 	scheduling := cfg.MusterInformers.Scheduling().V1beta1()
-	for _, source := range []struct {
-		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandler
-	}{
-		{scheduling.Queues().Informer(), c.queueHandler()},
-		{scheduling.PodGroups().Informer(), c.groupHandler()},
-		{cfg.MusterInformers.Bus().V1alpha1().Commands().Informer(), c.commandHandler()},
-	} {
-		registration, err := source.informer.AddEventHandler(source.handler)
-		if err != nil {
-			return fmt.Errorf("adding an event handler: %w", err)
-		}
-		c.synced = append(c.synced, registration.HasSynced)
+	var err error
+	c.synced, err = worker.Listen(
+		worker.On(scheduling.Queues().Informer(), c.queueHandler()),
+		worker.On(scheduling.PodGroups().Informer(), c.groupHandler()),
+		worker.On(cfg.MusterInformers.Bus().V1alpha1().Commands().Informer(), c.commandHandler()),
+	)
+	if err != nil {
+		return err
 	}
 	c.synced = append(c.synced, c.usage.HasSynced)
 	c.usage.Watch(c.countLater)
@@ -139,7 +135,7 @@ func (c *Controller) Run(ctx context.Context) {
 	c.worker.Run(ctx, 1)
 }
 
-// countLater has a queue counted soon, and its ancestors, as their use includes its own.
+// countLater has a queue counted soon, and its ancestors, as their numbers include its own.
 func (c *Controller) countLater(queue string, freed bool) {
 	for _, name := range c.usage.Ledger().Path(queue) {
 		c.countSoon(name, freed)
@@ -216,14 +212,14 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 func (c *Controller) groupHandler() cache.ResourceEventHandler {
 	count := func(obj any, freed bool) {
 		if group, ok := worker.LastKnown[*schedulingv1beta1.PodGroup](obj); ok {
-			c.countSoon(usage.QueueOf(group), freed)
+			c.countLater(admission.QueueOf(group), freed)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { count(obj, false) },
 		UpdateFunc: func(oldObj, newObj any) {
 			last, next := oldObj.(*schedulingv1beta1.PodGroup), newObj.(*schedulingv1beta1.PodGroup)
-			if last.Status.Phase != next.Status.Phase || usage.QueueOf(last) != usage.QueueOf(next) {
+			if last.Status.Phase != next.Status.Phase || admission.QueueOf(last) != admission.QueueOf(next) {
 				count(oldObj, true)
 				count(newObj, next.Status.Phase == schedulingv1beta1.PodGroupCompleted)
 				c.countAdmission(last, next, c.clock.Now())

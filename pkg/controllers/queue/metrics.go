@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-base/metrics"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/described"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/resources"
 )
@@ -146,7 +146,7 @@ func (c *Controller) countAdmission(last, next *schedulingv1beta1.PodGroup, now 
 	if !c.gauges.leads.Load() || last.UID != next.UID || last.Status.Phase.Admitted() || !next.Status.Phase.Admitted() {
 		return
 	}
-	queue := usage.QueueOf(next)
+	queue := admission.QueueOf(next)
 	if _, err := c.queues.Get(queue); err == nil {
 		c.admissionWait.WithLabelValues(queue).Observe(now.Sub(next.CreationTimestamp.Time).Seconds())
 	}

@@ -51,8 +51,8 @@ func (c *Controller) Sync(ctx context.Context, name string) (time.Duration, erro
 func (c *Controller) reconcile(ctx context.Context, queue *schedulingv1beta1.Queue, commands []*busv1alpha1.Command) error {
 	status := queue.Status.DeepCopy()
 	busy := countPhases(status, c.usage.PodGroups(queue.Name))
-	c.sayWhatIsUsed(status, queue.Name)
-	c.sayWhatIsOwed(status, queue.Name)
+	c.setAmounts(status, queue.Name)
+	c.setJobs(status, queue.Name)
 
 	before := facts{
 		state:          queue.Status.State,
@@ -62,15 +62,15 @@ func (c *Controller) reconcile(ctx context.Context, queue *schedulingv1beta1.Que
 		busy:           busy,
 		parent:         c.hasChildren(queue.Name),
 	}
-	obeyed, notices := obey(before, queue, commands)
-	notices = append(notices, c.sayIfValid(status, queue)...)
+	obeyed, toEmit := obey(before, queue, commands)
+	toEmit = append(toEmit, c.sayIfValid(status, queue)...)
 	after := obeyed.follow()
 	status.State = after.state
 
 	if err := c.write(ctx, queue, status, after); err != nil {
 		return err
 	}
-	for _, n := range notices {
+	for _, n := range toEmit {
 		c.recorder.Event(queue, n.kind, n.reason, n.message)
 	}
 	return nil

@@ -28,6 +28,7 @@ import (
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // stage is a Controller that syncs when a test tells it to. Its informers never start. Each write of a Queue gives it the next resource
@@ -39,13 +40,13 @@ type stage struct {
 	events    *record.FakeRecorder
 	informers musterinformers.SharedInformerFactory
 	version   int
-	owed      quota.Shares
+	shares    quota.Shares
 	waiting   map[string]resources.Sums
 }
 
 func newStage(t *testing.T) *stage {
 	s := &stage{t: t, muster: musterfake.NewSimpleClientset(), events: record.NewFakeRecorder(100), version: 100}
-	mustertesting.CheckPreconditions(&s.muster.Fake, s.muster.Tracker())
+	clients.CheckPreconditions(&s.muster.Fake, s.muster.Tracker())
 	s.muster.PrependReactor("update", "queues", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		s.version++
 		action.(clienttesting.UpdateAction).GetObject().(*schedulingv1beta1.Queue).ResourceVersion = fmt.Sprint(s.version)
@@ -68,7 +69,7 @@ func newStage(t *testing.T) *stage {
 	require.NoError(t, err)
 	s.Controller, err = New(Config{
 		MusterClient: s.muster, MusterInformers: s.informers, Usage: tracker, Recorder: s.events,
-		Shares: func() quota.Shares { return s.owed }, Waiting: func() map[string]resources.Sums { return s.waiting },
+		Shares: func() quota.Shares { return s.shares }, Waiting: func() map[string]resources.Sums { return s.waiting },
 	})
 	require.NoError(t, err)
 	return s
@@ -433,6 +434,38 @@ func TestUsageIsCountedUpToTheRoot(t *testing.T) {
 	for _, name := range []string{"c", "p", "root"} {
 		soon(t, name+" counts what is used", func() bool { return s.queue(name).Status.Allocated.Cpu().MilliValue() == 1500 })
 	}
+}
+
+// TestJobsAreCountedUpToTheRoot (issue 44, 3): running and waiting are summed up as used is. Inqueue waits, and Unknown runs.
+func TestJobsAreCountedUpToTheRoot(t *testing.T) {
+	s := newStage(t)
+	s.add("root", "")
+	s.add("p", "root")
+	s.add("c", "p")
+	s.add("other", "root")
+	for _, name := range []string{"root", "p", "c", "other"} {
+		s.usage.Ledger().SetQueue(s.queue(name))
+	}
+	for queue, phases := range map[string][]schedulingv1beta1.PodGroupPhase{
+		"c": {schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupUnknown, schedulingv1beta1.PodGroupPending, schedulingv1beta1.PodGroupInqueue,
+			schedulingv1beta1.PodGroupInqueue, schedulingv1beta1.PodGroupCompleted, ""},
+		"other": {schedulingv1beta1.PodGroupRunning},
+	} {
+		for i, phase := range phases {
+			group := mustertesting.MakePodGroup(fmt.Sprint(queue, i)).Queue(queue).Phase(phase).Obj()
+			require.NoError(t, s.informers.Scheduling().V1beta1().PodGroups().Informer().GetStore().Add(group))
+			s.groupHandler().OnAdd(group, false)
+		}
+	}
+	s.run()
+	for name, want := range map[string][2]int32{"c": {2, 4}, "p": {2, 4}, "other": {1, 0}, "root": {3, 4}} {
+		soon(t, name+" counts its Jobs", func() bool {
+			own := s.queue(name).Status.Muster
+			return own != nil && own.Running == want[0] && own.Waiting == want[1]
+		})
+	}
+	assert.EqualValues(t, 1, s.queue("c").Status.Running, "Volcano's numbers are of the queue itself, by phase")
+	assert.Zero(t, s.queue("p").Status.Running)
 }
 
 // TestBuiltInQueues: root and default are created. An existing one that the informer does not show yet is kept.

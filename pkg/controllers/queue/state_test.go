@@ -110,7 +110,7 @@ func TestObey(t *testing.T) {
 		before  facts
 		actions []string // "Action" or "Action uid"
 		after   facts
-		notices []string // the beginnings of their messages
+		toEmit  []string // the beginnings of their messages
 	}{
 		"close":                     {facts{state: open}, []string{"CloseQueue"}, facts{state: closed}, []string{"Close queue succeed"}},
 		"close over work":           {facts{state: open, busy: true}, []string{"CloseQueue"}, facts{state: closing, busy: true}, []string{"Close queue succeed"}},
@@ -133,11 +133,11 @@ func TestObey(t *testing.T) {
 				command.TargetObject.UID = mustertesting.MakePod("x").UID(uid).Obj().UID
 				commands = append(commands, command)
 			}
-			after, notices := obey(test.before, queue, commands)
+			after, toEmit := obey(test.before, queue, commands)
 			assert.Equal(t, test.after, after)
-			if assert.Len(t, notices, len(test.notices)) {
-				for i, n := range notices {
-					assert.True(t, strings.HasPrefix(n.message, test.notices[i]), n.message)
+			if assert.Len(t, toEmit, len(test.toEmit)) {
+				for i, n := range toEmit {
+					assert.True(t, strings.HasPrefix(n.message, test.toEmit[i]), n.message)
 				}
 			}
 		})

@@ -35,28 +35,52 @@ func countPhases(status *schedulingv1beta1.QueueStatus, groups []*schedulingv1be
 // maxUsers is how many users of a queue its status names.
 const maxUsers = 20
 
-// sayWhatIsUsed writes the use of the queue and its children to a status. It adds what is kept for pods to come, and the largest users.
-func (c *Controller) sayWhatIsUsed(status *schedulingv1beta1.QueueStatus, queue string) {
+// setAmounts writes amounts to a status. They are the use of the queue and its children, what is kept for pods to come, and the share. It
+// adds the largest users. It leaves the share as it is while that is not known.
+func (c *Controller) setAmounts(status *schedulingv1beta1.QueueStatus, queue string) {
 	books := c.usage.Ledger()
-	used, all := books.Totals(queue)
-	kept := all.Clone()
-	kept.SubSums(used)
-	status.Allocated = quantities(used.List())
-	status.Reservation.Resource = quantities(kept.List())
-	summary := usedOf(all, books.Limits(queue), c.shares[quota.Root])
-	users := books.Users(queue)
-	if summary == "" && len(users) == 0 && status.Muster == nil {
+	figures := c.figuresOf(queue)
+	status.Allocated = quantities(figures.Used)
+	status.Reservation.Resource = quantities(figures.Reserved)
+	table, users := tableOf(figures), books.Users(queue)
+	if table == nil && len(users) == 0 && figures.Share.IsZero() && status.Muster == nil {
 		return
 	}
 	own := extension(status)
-	own.Used = summary
+	own.Figures = table
 	own.Users, own.OtherUsers = usersOf(users)
+	if figures.Share != nil {
+		own.Deserved = quantities(figures.Share)
+	}
 }
 
-// sayWhatIsOwed writes the share of the queue to a status. If the share of a queue is not known yet, it leaves the status as it is.
-func (c *Controller) sayWhatIsOwed(status *schedulingv1beta1.QueueStatus, queue string) {
-	if share, known := c.shares[queue]; known && (status.Muster != nil || !share.IsZero()) {
-		extension(status).Deserved = quantities(share)
+// figuresOf are the amounts of a queue, by the terms that count.
+func (c *Controller) figuresOf(queue string) quota.Figures {
+	books := c.usage.Ledger()
+	used, all := books.Totals(queue)
+	reserved := all.Clone()
+	reserved.SubSums(used)
+	return quota.Figures{
+		Used: used.List(), Reserved: reserved.List(), Limit: books.Limits(queue), Share: c.shares[queue],
+		Guarantee: books.Terms(queue).Guarantee, Cluster: c.shares[quota.Root],
+	}
+}
+
+// setJobs writes to a status how many PodGroups of the queue and its descendants run and wait.
+func (c *Controller) setJobs(status *schedulingv1beta1.QueueStatus, queue string) {
+	running, waiting := int32(0), int32(0)
+	names := []string{queue}
+	if queue == schedulingv1beta1.RootQueue || c.hasChildren(queue) {
+		names = c.usage.Ledger().Below(queue)
+	}
+	for _, name := range names {
+		var own schedulingv1beta1.QueueStatus
+		countPhases(&own, c.usage.PodGroups(name))
+		running += own.Running + own.Unknown
+		waiting += own.Pending + own.Inqueue
+	}
+	if status.Muster != nil || running+waiting > 0 {
+		extension(status).Running, extension(status).Waiting = running, waiting
 	}
 }
 
@@ -68,17 +92,24 @@ func extension(status *schedulingv1beta1.QueueStatus) *schedulingv1beta1.QueueSt
 	return status.Muster
 }
 
-// usedOf returns the use and the limit of the resource that is nearest to its limit: "cpu 12/16". Without limits it is the resource of
-// which the largest part of the cluster is used.
-func usedOf(used resources.Sums, limits, cluster resources.List) string {
-	if scarcest := quota.Scarcest(used, limits); scarcest != "" {
-		return fmt.Sprintf("%s %s/%s", scarcest, resources.Format(scarcest, used.Amount(scarcest)), resources.Format(scarcest, limits[scarcest]))
+// tableOf writes the amounts of the scarcest resource: "cpu 12/16". It is nil if there is nothing to tell.
+func tableOf(f quota.Figures) *schedulingv1beta1.QueueFigures {
+	scarcest := f.Scarcest()
+	if scarcest == "" {
+		return nil
 	}
-	scarcest := quota.Scarcest(used, cluster)
-	if scarcest == "" || used.Amount(scarcest) == 0 {
-		return ""
+	table := &schedulingv1beta1.QueueFigures{Used: fmt.Sprintf("%s %s", scarcest, resources.Format(scarcest, f.Used[scarcest]))}
+	if limit, isLimited := f.Limit[scarcest]; isLimited {
+		table.Used += "/" + resources.Format(scarcest, limit)
 	}
-	return fmt.Sprintf("%s %s", scarcest, resources.Format(scarcest, used.Amount(scarcest)))
+	for cell, amounts := range map[*string]resources.List{
+		&table.Reserved: f.Reserved, &table.Share: f.Share, &table.Guarantee: f.Guarantee, &table.Borrowed: f.Borrowed(),
+	} {
+		if amount := amounts[scarcest]; amount > 0 {
+			*cell = resources.Format(scarcest, amount)
+		}
+	}
+	return table
 }
 
 // usersOf lists the first users by name, and says how many more there are.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/quota"
 )
@@ -52,8 +52,8 @@ func (c *Controller) lookAtAll() error {
 		c.settled[queue.Name] = settled{terms[queue.Name], queue.UID, queue.Generation}
 		next := queue.Status.DeepCopy()
 		if isDue {
-			c.sayWhatIsUsed(next, queue.Name)
-			c.sayWhatIsOwed(next, queue.Name)
+			c.setAmounts(next, queue.Name)
+			c.setJobs(next, queue.Name)
 		}
 		c.sayIfValid(next, queue)
 		if !apiequality.Semantic.DeepEqual(next, &queue.Status) {
@@ -65,14 +65,14 @@ func (c *Controller) lookAtAll() error {
 
 // sayIfValid writes to a status whether the terms of the queue count, and which counted last. It returns an event if there is a new fault. A
 // queue that has changed since all were settled is about to be settled again.
-func (c *Controller) sayIfValid(status *schedulingv1beta1.QueueStatus, queue *schedulingv1beta1.Queue) []notice {
+func (c *Controller) sayIfValid(status *schedulingv1beta1.QueueStatus, queue *schedulingv1beta1.Queue) []queueEvent {
 	s, known := c.settled[queue.Name]
 	if !known || s.uid != queue.UID || s.generation != queue.Generation {
 		return nil
 	}
 	condition := metav1.Condition{Type: schedulingv1beta1.QueueValidCondition, Status: metav1.ConditionTrue, Reason: "Valid", ObservedGeneration: queue.Generation}
 	fault := s.Fault
-	if _, err := usage.OvercommitFactor(queue); err != nil && fault == nil {
+	if _, err := admission.OvercommitFactor(queue); err != nil && fault == nil {
 		fault = &quota.Fault{Reason: "InvalidAnnotation", Message: err.Error() + ". Until then it is ignored."}
 	}
 	if fault != nil {
@@ -88,7 +88,7 @@ func (c *Controller) sayIfValid(status *schedulingv1beta1.QueueStatus, queue *sc
 	isNew := last == nil || last.Status != condition.Status || last.Message != condition.Message
 	meta.SetStatusCondition(&status.Conditions, condition)
 	if fault != nil && isNew {
-		return []notice{{corev1.EventTypeWarning, invalidEvent, fault.Message}}
+		return []queueEvent{{corev1.EventTypeWarning, invalidEvent, fault.Message}}
 	}
 	return nil
 }

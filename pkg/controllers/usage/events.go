@@ -1,8 +1,9 @@
 package usage
 
 import (
-	"fmt"
 	"slices"
+
+	"github.com/muster-sched/muster/pkg/admission"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -13,24 +14,13 @@ import (
 )
 
 // listen registers the handlers that keep the ledger up to date.
-func (t *Tracker) listen() error {
-	for _, source := range []struct {
-		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandler
-	}{
-		{t.queues, cache.ResourceEventHandlerFuncs{
-			AddFunc: t.onQueue, UpdateFunc: func(_, obj any) { t.onQueue(obj) }, DeleteFunc: t.onQueueDelete,
-		}},
-		{t.podGroups, cache.ResourceEventHandlerFuncs{AddFunc: t.onGroup, UpdateFunc: t.onGroupUpdate, DeleteFunc: t.onGroupDelete}},
-		{t.pods, cache.ResourceEventHandlerFuncs{AddFunc: t.onPod, UpdateFunc: t.onPodUpdate, DeleteFunc: t.onPodDelete}},
-	} {
-		registration, err := source.informer.AddEventHandler(source.handler)
-		if err != nil {
-			return fmt.Errorf("adding an event handler: %w", err)
-		}
-		t.synced = append(t.synced, registration.HasSynced)
-	}
-	return nil
+func (t *Tracker) listen() (err error) {
+	t.synced, err = worker.Listen(
+		worker.On(t.queues, cache.ResourceEventHandlerFuncs{AddFunc: t.onQueue, UpdateFunc: func(_, obj any) { t.onQueue(obj) }, DeleteFunc: t.onQueueDelete}),
+		worker.On(t.podGroups, cache.ResourceEventHandlerFuncs{AddFunc: t.onGroup, UpdateFunc: t.onGroupUpdate, DeleteFunc: t.onGroupDelete}),
+		worker.On(t.pods, cache.ResourceEventHandlerFuncs{AddFunc: t.onPod, UpdateFunc: t.onPodUpdate, DeleteFunc: t.onPodDelete}),
+	)
+	return err
 }
 
 func (t *Tracker) onQueue(obj any) {
@@ -68,7 +58,7 @@ func (t *Tracker) onGroupUpdate(oldObj, newObj any) {
 	if last.UID != next.UID {
 		t.ReleaseHold(last.Namespace, last.Name, last.UID)
 	}
-	if AccountOf(last) != AccountOf(next) {
+	if admission.AccountOf(last) != admission.AccountOf(next) {
 		t.settleMembers(next.Namespace, next.Name)
 	}
 }
@@ -99,12 +89,12 @@ func (t *Tracker) onPodDelete(obj any) {
 }
 
 func indexByGroup(obj any) ([]string, error) {
-	if group := PodGroupOf(obj.(*corev1.Pod)); group != "" {
+	if group := admission.PodGroupOf(obj.(*corev1.Pod)); group != "" {
 		return []string{group}, nil
 	}
 	return nil, nil
 }
 
 func indexByQueue(obj any) ([]string, error) {
-	return []string{QueueOf(obj.(*schedulingv1beta1.PodGroup))}, nil
+	return []string{admission.QueueOf(obj.(*schedulingv1beta1.PodGroup))}, nil
 }

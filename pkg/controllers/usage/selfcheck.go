@@ -3,20 +3,14 @@ package usage
 import (
 	"context"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/component-base/metrics"
-	"k8s.io/klog/v2"
 
 	"github.com/muster-sched/muster/pkg/resources"
 )
-
-// selfCheckPeriod is how often the books are compared with the API.
-const selfCheckPeriod = time.Minute
 
 func newDrift() *metrics.Gauge {
 	return metrics.NewGauge(&metrics.GaugeOpts{
@@ -29,28 +23,11 @@ func newDrift() *metrics.Gauge {
 // Drift is the metric of what the self-check finds.
 func (t *Tracker) Drift() metrics.Registerable { return t.drift }
 
-// RunSelfCheck compares the books with the API until the context ends, and publishes the differences. A pod counts when it differs twice in
-// a row: some events are always still to come. Totals are compared with the sums of their entries, so they never may differ.
-func (t *Tracker) RunSelfCheck(ctx context.Context) {
-	logger := klog.FromContext(ctx)
-	var last sets.Set[types.UID]
-	wait.UntilWithContext(ctx, func(context.Context) {
-		pods, groups, queues := t.differing()
-		lasting := pods.Intersection(last)
-		last = pods
-		t.drift.Set(float64(lasting.Len() + len(groups) + len(queues)))
-		if lasting.Len() > 0 {
-			logger.Error(nil, "The controller's books differ from the API", "pods", lasting.Len(), "example", sets.List(lasting)[0])
-		}
-		if len(groups)+len(queues) > 0 {
-			logger.Error(nil, "The controller's totals are not the sums of their pods", "podGroups", groups, "queues", queues)
-		}
-	}, selfCheckPeriod)
-}
+// RunSelfCheck compares the books with the API until the context ends, and publishes the differences.
+func (t *Tracker) RunSelfCheck(ctx context.Context) { t.ledger.SelfCheck(ctx, t.drift, t.differing) }
 
-// differing returns the pods that are not counted as the stores say. It also returns the groups and queues whose totals differ from fresh
-// sums.
-func (t *Tracker) differing() (pods sets.Set[types.UID], groups, queues []string) {
+// differing returns the pods that are not counted as the stores say. It also returns the groups whose totals differ from fresh sums.
+func (t *Tracker) differing() (pods sets.Set[types.UID], groups []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	pods = sets.KeySet(t.seats).Insert(t.ledger.Pods()...)
@@ -62,7 +39,7 @@ func (t *Tracker) differing() (pods sets.Set[types.UID], groups, queues []string
 			pods.Insert(pod.UID)
 		}
 	}
-	return pods, t.differingGroups(), t.ledger.Differing()
+	return pods, t.differingGroups()
 }
 
 // agreesOn says whether a pod is counted as its stored state demands.

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/muster-sched/muster/pkg/admission"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -38,14 +40,14 @@ func TestTheSelfCheckFindsWhatIsBookedWrongly(t *testing.T) {
 			w.putPod(bound("waits").Node("").Obj())
 			w.deliverAll()
 			test.spoil(w)
-			pods, groups, queues := w.differing()
+			pods, groups := w.differing()
 			names := []string{}
 			for uid := range pods {
 				names = append(names, string(uid))
 			}
 			assert.Equal(t, test.pods, names)
 			assert.Equal(t, test.groups, groups)
-			assert.Equal(t, test.queues, queues)
+			assert.Equal(t, test.queues, w.ledger.Differing())
 		})
 	}
 }
@@ -56,7 +58,7 @@ func TestHugeMembersLeaveNothingBehind(t *testing.T) {
 	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 	g := group().Obj()
 	w.putGroup(g)
-	w.Hold(g, MinimumOf(g), nil)
+	w.Hold(g, admission.MinimumOf(g), nil)
 	w.putPod(bound("a").Obj())
 	w.deliverAll()
 	huge := []*corev1.Pod{}
@@ -81,11 +83,11 @@ func TestAMinimumThatNoClusterHasHoldsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 	g := group().Obj()
-	w.Hold(g, MinimumOf(g), nil)
+	w.Hold(g, admission.MinimumOf(g), nil)
 	require.EqualValues(t, 8000, w.freeCPU("q"))
 	for _, quantity := range []string{"1e999", "8Ei", "10000000000000000", "-10E"} {
 		changed := group().MinResources("cpu", quantity).Obj()
-		w.Hold(changed, MinimumOf(changed), nil)
+		w.Hold(changed, admission.MinimumOf(changed), nil)
 		assert.EqualValues(t, 10000, w.freeCPU("q"), quantity)
 	}
 }

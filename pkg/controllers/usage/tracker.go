@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/muster-sched/muster/pkg/admission"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -14,6 +16,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
@@ -117,31 +120,16 @@ func (t *Tracker) Watch(w Watcher) {
 // Members lists the pods that name a PodGroup, in no particular order. They are shared: do not change them.
 func (t *Tracker) Members(namespace, podGroup string) []*corev1.Pod {
 	found, _ := t.pods.GetIndexer().ByIndex(membersIndex, groupKey(namespace, podGroup)) // fails only for an unknown index
-	pods := make([]*corev1.Pod, 0, len(found))
-	for _, obj := range found {
-		pods = append(pods, obj.(*corev1.Pod))
-	}
-	return pods
+	return worker.All[*corev1.Pod](found)
 }
 
 // Pods lists all pods, in no particular order. They are shared: do not change them.
-func (t *Tracker) Pods() []*corev1.Pod {
-	found := t.pods.GetStore().List()
-	pods := make([]*corev1.Pod, 0, len(found))
-	for _, obj := range found {
-		pods = append(pods, obj.(*corev1.Pod))
-	}
-	return pods
-}
+func (t *Tracker) Pods() []*corev1.Pod { return worker.All[*corev1.Pod](t.pods.GetStore().List()) }
 
 // PodGroups lists the PodGroups that name a queue, in no particular order. They are shared: do not change them.
 func (t *Tracker) PodGroups(queue string) []*schedulingv1beta1.PodGroup {
 	found, _ := t.podGroups.GetIndexer().ByIndex(queueIndex, queue) // fails only for an unknown index
-	groups := make([]*schedulingv1beta1.PodGroup, 0, len(found))
-	for _, obj := range found {
-		groups = append(groups, obj.(*schedulingv1beta1.PodGroup))
-	}
-	return groups
+	return worker.All[*schedulingv1beta1.PodGroup](found)
 }
 
 // Lacking is the part of an amount that the members of a PodGroup do not have yet. Members have it that are bound and have not failed, or have
@@ -164,7 +152,7 @@ func (t *Tracker) Grant(group *schedulingv1beta1.PodGroup, want resources.List) 
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.hold(groupKey(group.Namespace, group.Name), hold{uid: group.UID, account: AccountOf(group), want: want})
+	t.hold(groupKey(group.Namespace, group.Name), hold{uid: group.UID, account: admission.AccountOf(group), want: want})
 }
 
 // Hold sets the hold of an admitted PodGroup to the larger of its minimum's demand and its members' requests.
@@ -176,20 +164,20 @@ func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want, asked resources.
 	if want.Validate() != nil {
 		want = nil
 	}
-	most := larger(want, asked)
+	most := want.Most(asked)
 	if most.Validate() != nil {
 		most = want
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := groupKey(group.Namespace, group.Name)
-	next := hold{uid: group.UID, account: AccountOf(group)}
+	next := hold{uid: group.UID, account: admission.AccountOf(group)}
 	if last := t.holds[key]; last.uid == next.uid && last.account == next.account {
 		next.want = most.Least(last.want)
 	}
 	t.hold(key, next)
 	if !t.raise(key, most) {
-		t.raise(key, larger(next.want, want))
+		t.raise(key, next.want.Most(want))
 	}
 }
 
@@ -201,8 +189,8 @@ func (t *Tracker) Held(group *schedulingv1beta1.PodGroup) (want resources.List, 
 	if !held || h.uid != group.UID {
 		return nil, false
 	}
-	if h.account != AccountOf(group) || h.resting {
-		return nil, h.account != AccountOf(group)
+	if h.account != admission.AccountOf(group) || h.resting {
+		return nil, h.account != admission.AccountOf(group)
 	}
 	return h.want, false
 }
@@ -213,7 +201,7 @@ func (t *Tracker) Rest(group *schedulingv1beta1.PodGroup) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := groupKey(group.Namespace, group.Name)
-	t.hold(key, hold{uid: group.UID, account: AccountOf(group), want: t.charged[key].List(), resting: true})
+	t.hold(key, hold{uid: group.UID, account: admission.AccountOf(group), want: t.charged[key].List(), resting: true})
 }
 
 // raise makes a hold larger, or leaves it as it is, and says whether there was room for the increase.
@@ -276,26 +264,24 @@ func (t *Tracker) RequestsOf(pod *corev1.Pod) resources.List {
 
 // ReleaseHold ends the hold of a PodGroup, if it has one.
 func (t *Tracker) ReleaseHold(namespace, name string, uid types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	key := groupKey(namespace, name)
-	if last, held := t.holds[key]; held && last.uid == uid {
-		t.drop(key, last)
-	}
+	t.drop(namespace, name, func(of types.UID) bool { return of == uid })
 }
 
 // ReleaseOtherHolds ends a hold under the name of a PodGroup that is not this one's. A deleted PodGroup of the same name has left
 // it.
 func (t *Tracker) ReleaseOtherHolds(namespace, name string, uid types.UID) {
+	t.drop(namespace, name, func(of types.UID) bool { return of != uid })
+}
+
+// drop ends the hold under a name if it is of a certain PodGroup.
+func (t *Tracker) drop(namespace, name string, isOf func(uid types.UID) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := groupKey(namespace, name)
-	if last, held := t.holds[key]; held && last.uid != uid {
-		t.drop(key, last)
+	last, held := t.holds[key]
+	if !held || !isOf(last.uid) {
+		return
 	}
-}
-
-func (t *Tracker) drop(key string, last hold) {
 	delete(t.holds, key)
 	t.ledger.DropAssumed(key)
 	if !last.resting {
@@ -358,7 +344,7 @@ func (t *Tracker) settle(pod *corev1.Pod) {
 
 // seatOf is the new count of a pod that takes a seat, after its last one.
 func (t *Tracker) seatOf(pod *corev1.Pod, last seat) seat {
-	group := PodGroupOf(pod)
+	group := admission.PodGroupOf(pod)
 	return seat{
 		group:   group,
 		account: t.accountOf(pod, group, last),
@@ -446,7 +432,7 @@ func (t *Tracker) accountOf(pod *corev1.Pod, group string, last seat) string {
 		named := obj.(*schedulingv1beta1.PodGroup)
 		accounts.HasGroup = true
 		if named.Spec.Queue != "" || accounts.Named == "" {
-			accounts.Group = AccountOf(named)
+			accounts.Group = admission.AccountOf(named)
 		}
 	} else if last.group == group {
 		accounts.Last = last.account
@@ -466,13 +452,4 @@ func TakesSeat(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && !ledger.AwaitsKubelet(pod)
 }
 
-// larger is the larger amount of each resource in either.
-func larger(a, b resources.List) resources.List {
-	most := resources.List{}
-	for _, amounts := range []resources.List{a, b} {
-		for name, amount := range amounts {
-			most[name] = max(most[name], amount)
-		}
-	}
-	return most
-}
+func groupKey(namespace, name string) string { return namespace + "/" + name }

@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"testing"
 
+	"github.com/muster-sched/muster/pkg/admission"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -132,7 +134,7 @@ func TestMembersTakeUpTheHoldOfTheirGroup(t *testing.T) {
 	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 	g := group().Obj()
 	w.putGroup(g)
-	w.Hold(g, MinimumOf(g), nil)
+	w.Hold(g, admission.MinimumOf(g), nil)
 	w.deliverAll()
 	require.EqualValues(t, 8000, w.freeCPU("q"))
 
@@ -303,9 +305,9 @@ func TestTheAccountOfABoundPodIsFixed(t *testing.T) {
 				w.deliverAll()
 				account, _, _ := w.ledger.Charged(pod.UID)
 				assert.Equal(t, "q/bob", account)
-				pods, groups, queues := w.differing()
+				pods, groups := w.differing()
 				assert.Empty(t, pods.UnsortedList())
-				assert.Empty(t, append(groups, queues...))
+				assert.Empty(t, append(groups, w.ledger.Differing()...))
 			}
 		})
 	}
@@ -328,10 +330,10 @@ func TestANamesakeGetsNothingOfWhatWasHeld(t *testing.T) {
 	w := newWorld(t)
 	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 	old, anew := group().Obj(), group().UID("new").Obj()
-	w.Hold(old, MinimumOf(old), nil)
+	w.Hold(old, admission.MinimumOf(old), nil)
 	w.ReleaseOtherHolds(anew.Namespace, anew.Name, anew.UID)
 	assert.EqualValues(t, 10000, w.freeCPU("q"))
-	w.Hold(anew, MinimumOf(anew), nil)
+	w.Hold(anew, admission.MinimumOf(anew), nil)
 	w.ReleaseHold(old.Namespace, old.Name, old.UID)
 	assert.EqualValues(t, 8000, w.freeCPU("q"))
 }
@@ -385,7 +387,7 @@ func TestWatchersHearOfHolds(t *testing.T) {
 		return freed
 	}
 	g, moved := group().Obj(), group().Queue("q2").Obj()
-	want := MinimumOf(g)
+	want := admission.MinimumOf(g)
 	w.Hold(g, want, nil)
 	assert.Empty(t, heard(), "a new hold frees nothing")
 	w.Hold(g, want, nil)
@@ -412,7 +414,7 @@ func TestAReplacedPodGroupHoldsNothing(t *testing.T) {
 		w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 		old := group().Obj()
 		w.putGroup(old)
-		w.Hold(old, MinimumOf(old), nil)
+		w.Hold(old, admission.MinimumOf(old), nil)
 		w.putGroup(group().UID(c.uid).MinMember(1).Obj())
 		w.deliverAll()
 		assert.Equal(t, c.free, w.freeCPU("q"), name)
@@ -459,10 +461,10 @@ func (w *world) requireExact(t require.TestingT) {
 	for key, sum := range taken {
 		require.Equal(t, bounded(sum), w.taken[key].List()[corev1.ResourceCPU], "group %s", key)
 	}
-	pods, groups, queues := w.differing()
+	pods, groups := w.differing()
 	require.Empty(t, pods)
 	require.Empty(t, groups)
-	require.Empty(t, queues)
+	require.Empty(t, w.ledger.Differing())
 }
 
 func bounded(n *big.Int) int64 {
@@ -488,17 +490,17 @@ func (w *world) fromStores() (charged, taken map[string]*big.Int) {
 	charged, taken = map[string]*big.Int{"q": {}, "r": {}}, map[string]*big.Int{}
 	for _, obj := range w.pods.GetIndexer().List() {
 		pod := obj.(*corev1.Pod)
-		if !TakesSeat(pod) || PodGroupOf(pod) == "" {
+		if !TakesSeat(pod) || admission.PodGroupOf(pod) == "" {
 			continue
 		}
 		cpu := big.NewInt(resources.PodRequests(pod)[corev1.ResourceCPU])
-		if taken[PodGroupOf(pod)] == nil {
-			taken[PodGroupOf(pod)] = new(big.Int)
+		if taken[admission.PodGroupOf(pod)] == nil {
+			taken[admission.PodGroupOf(pod)] = new(big.Int)
 		}
-		taken[PodGroupOf(pod)].Add(taken[PodGroupOf(pod)], cpu)
-		g, exists, _ := w.podGroups.GetIndexer().GetByKey(PodGroupOf(pod))
+		taken[admission.PodGroupOf(pod)].Add(taken[admission.PodGroupOf(pod)], cpu)
+		g, exists, _ := w.podGroups.GetIndexer().GetByKey(admission.PodGroupOf(pod))
 		if exists && pod.Status.Phase == corev1.PodRunning {
-			queue := QueueOf(g.(*schedulingv1beta1.PodGroup))
+			queue := admission.QueueOf(g.(*schedulingv1beta1.PodGroup))
 			charged[queue].Add(charged[queue], cpu)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestStatusesOfLargeJobsAreWrittenLessOften(t *testing.T) {
-	assert.Equal(t, 200*time.Millisecond, StatusInterval(0))
-	assert.Equal(t, 200*time.Millisecond, StatusInterval(100))
+	assert.Equal(t, time.Second, StatusInterval(0))
+	assert.Equal(t, time.Second, StatusInterval(100))
 	assert.Equal(t, 2*time.Second, StatusInterval(1000))
 }

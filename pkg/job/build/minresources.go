@@ -74,7 +74,8 @@ func times(list corev1.ResourceList, n int64) corev1.ResourceList {
 type Additions struct {
 	// LimitRanges of the namespace. Where several have a default for the same resource, the API server takes any; here it is the first.
 	LimitRanges []*corev1.LimitRange
-	// OverheadOf returns what a RuntimeClass takes for each pod beside its containers; nil if it takes nothing or does not exist.
+	// OverheadOf returns what a RuntimeClass takes for each pod beside its containers. It is nil if the class takes nothing or does not
+	// exist.
 	OverheadOf func(runtimeClass string) corev1.ResourceList
 }
 
@@ -116,4 +117,16 @@ func withDefaults(list, byDefault corev1.ResourceList) corev1.ResourceList {
 		list[name] = amount
 	}
 	return list
+}
+
+// Requests returns what all pods of a Job request together, with the API server's defaults.
+func Requests(spec *batchv1alpha1.JobSpec) resources.List {
+	sum := resources.List{}
+	for i := range spec.Tasks {
+		task := &spec.Tasks[i]
+		pod := &corev1.Pod{Spec: *task.Template.Spec.DeepCopy()}
+		corev1defaults.SetObjectDefaults_Pod(pod)
+		sum.Add(resources.PodRequests(pod).Scale(int64(task.Replicas)))
+	}
+	return sum
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
-// Pod builds the pod of a task's index. The Job has its defaults filled in; its status says which incarnation. The pod belongs to the
-// Job's PodGroup, and to no other queue, user or group, whatever the template says: only what the Job names was judged.
+// Pod builds the pod of a task's index. The Job has its defaults filled in; its status says which incarnation. The pod belongs to the Job's
+// PodGroup, and to no other queue, user or group, whatever the template says. Only the names in the Job were checked.
 func Pod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -6,10 +6,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -101,7 +103,7 @@ func TestMinResourcesOfHugeRequestsEndAtTheBound(t *testing.T) {
 			assert.Equal(t, "4Ei", amount.String(), "%s of %s", quantity, name)
 		}
 		group := &schedulingv1beta1.PodGroup{Spec: schedulingv1beta1.PodGroupSpec{MinResources: &got}}
-		assert.Error(t, usage.MinimumOf(group).Validate(), quantity)
+		assert.Error(t, admission.MinimumOf(group).Validate(), quantity)
 	}
 }
 
@@ -131,6 +133,37 @@ func TestGroupFollowsTheJob(t *testing.T) {
 	assert.Equal(t, "high", group.Spec.PriorityClassName)
 	assert.Equal(t, map[string]string{"l": "1"}, group.Labels)
 	assert.Equal(t, map[string]string{"a": "2"}, group.Annotations)
+}
+
+// TestTopologyFollowsTheJob: the constraint of the Job and those of its partitions. A tier's number counts before its name.
+func TestTopologyFollowsTheJob(t *testing.T) {
+	hard, soft, two := schedulingv1beta1.HardNetworkTopologyMode, schedulingv1beta1.SoftNetworkTopologyMode, 2
+	for name, c := range map[string]struct {
+		asked *batchv1alpha1.NetworkTopologySpec
+		want  *schedulingv1beta1.NetworkTopologySpec
+	}{
+		"none":          {nil, nil},
+		"no mode":       {&batchv1alpha1.NetworkTopologySpec{}, &schedulingv1beta1.NetworkTopologySpec{Mode: hard}},
+		"a tier":        {&batchv1alpha1.NetworkTopologySpec{Mode: soft, HighestTierAllowed: &two}, &schedulingv1beta1.NetworkTopologySpec{Mode: soft, HighestTierAllowed: &two}},
+		"a tier's name": {&batchv1alpha1.NetworkTopologySpec{Mode: hard, HighestTierName: "rack"}, &schedulingv1beta1.NetworkTopologySpec{Mode: hard, HighestTierName: "rack"}},
+		"both": {&batchv1alpha1.NetworkTopologySpec{Mode: hard, HighestTierAllowed: &two, HighestTierName: "rack"},
+			&schedulingv1beta1.NetworkTopologySpec{Mode: hard, HighestTierAllowed: &two}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			divided := mustertesting.MakeTask("w", 4).Partitions(2, 2)
+			job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("ps", 1)).Task(divided).Annotation(schedulingv1beta1.NarrowTopologyAnnotation, "1@10m").Obj()
+			job.Spec.NetworkTopology, job.Spec.Tasks[1].PartitionPolicy.NetworkTopology = c.asked, c.asked
+			group := PodGroup(defaults.Job(job, ""), func(string) int32 { return 0 }, Additions{})
+			assert.Equal(t, c.want, group.Spec.NetworkTopology)
+			assert.Equal(t, []schedulingv1beta1.SubGroupPolicySpec{{
+				Name: "w", SubGroupSize: ptr.To[int32](2), MinSubGroups: ptr.To[int32](0), NetworkTopology: c.want,
+				LabelSelector:  &metav1.LabelSelector{MatchLabels: map[string]string{"volcano.sh/task-spec": "w"}},
+				MatchLabelKeys: []string{"volcano.sh/partition-id"},
+			}}, group.Spec.SubGroupPolicy)
+			assert.Equal(t, map[string]int32{"ps": 1, "w": 4}, group.Spec.MinTaskMember)
+			assert.Equal(t, "1@10m", group.Annotations[schedulingv1beta1.NarrowTopologyAnnotation])
+		})
+	}
 }
 
 // TestTheClassOfAPodGroup: it is the Job's, unless each template names a lower class.

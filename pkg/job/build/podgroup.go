@@ -17,6 +17,8 @@ func PodGroup(job *batchv1alpha1.Job, priorityOf PriorityFunc, added Additions) 
 	annotations := maps.Clone(job.Annotations)
 	// A copy of the Job's manifest would be wrong for the PodGroup.
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	spec := GroupSpec(job, priorityOf, added)
+	spec.NetworkTopology = topology(job.Spec.NetworkTopology)
 	return &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            batchv1alpha1.PodGroupName(job),
@@ -25,11 +27,12 @@ func PodGroup(job *batchv1alpha1.Job, priorityOf PriorityFunc, added Additions) 
 			Annotations:     annotations,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, JobKind)},
 		},
-		Spec: GroupSpec(job, priorityOf, added),
+		Spec: spec,
 	}
 }
 
-// GroupSpec builds the spec of the PodGroup. The Job is as for NewPodGroup.
+// GroupSpec builds the spec of the PodGroup, as it is kept. Its networkTopology is set at creation only, as Volcano does. The Job is as for
+// PodGroup.
 func GroupSpec(job *batchv1alpha1.Job, priorityOf PriorityFunc, added Additions) schedulingv1beta1.PodGroupSpec {
 	perTask := make(map[string]int32, len(job.Spec.Tasks))
 	for i := range job.Spec.Tasks {
@@ -77,7 +80,23 @@ func subGroups(task *batchv1alpha1.TaskSpec) schedulingv1beta1.SubGroupPolicySpe
 		MinSubGroups:   &least,
 		LabelSelector:  &metav1.LabelSelector{MatchLabels: map[string]string{batchv1alpha1.TaskSpecKey: task.Name}},
 		MatchLabelKeys: []string{batchv1alpha1.PartitionIDKey},
+
+		NetworkTopology: topology(task.PartitionPolicy.NetworkTopology),
 	}
+}
+
+// topology is a constraint of a Job in the words of its PodGroup. The number of a tier counts before its name.
+func topology(asked *batchv1alpha1.NetworkTopologySpec) *schedulingv1beta1.NetworkTopologySpec {
+	if asked == nil {
+		return nil
+	}
+	t := &schedulingv1beta1.NetworkTopologySpec{Mode: cmp.Or(asked.Mode, schedulingv1beta1.HardNetworkTopologyMode)}
+	if asked.HighestTierAllowed != nil {
+		t.HighestTierAllowed = asked.HighestTierAllowed
+	} else {
+		t.HighestTierName = asked.HighestTierName
+	}
+	return t
 }
 
 // GangOf is the Job in the form for its gang in a stage.

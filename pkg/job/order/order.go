@@ -10,9 +10,9 @@ import (
 	"github.com/muster-sched/muster/pkg/job/defaults"
 )
 
-// Patience is how long refused pods hold back the creation of pods of lower priorities. It outlasts a webhook or an API
+// Timeout is how long refused pods hold back the creation of pods of lower priorities. It outlasts a webhook or an API
 // server that restarts. A ResourceQuota may refuse pods for ever.
-const Patience = 10 * time.Second
+const Timeout = 10 * time.Second
 
 // Priorities returns the priority of the pods of each task. valueOf returns the value of a PriorityClass, and for "" that of pods that name
 // none.

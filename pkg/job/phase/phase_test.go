@@ -219,6 +219,30 @@ func TestOneRunIsCalledOneTime(t *testing.T) {
 	}
 }
 
+// TestOnePodIsCalledOnePod: the messages about pods have the right number.
+func TestOnePodIsCalledOnePod(t *testing.T) {
+	for _, c := range []struct {
+		pods, minSuccess int32
+		status           batchv1alpha1.JobStatus
+		want             string
+	}{
+		{1, 0, batchv1alpha1.JobStatus{Succeeded: 1}, "1 of 1 pod has succeeded"},
+		{2, 0, batchv1alpha1.JobStatus{Succeeded: 2}, "2 of 2 pods have succeeded"},
+		{2, 1, batchv1alpha1.JobStatus{Succeeded: 1}, "1 pod has succeeded, minSuccess is 1"},
+		{1, 0, batchv1alpha1.JobStatus{Pending: 1}, "1 of 1 pod is pending, minAvailable is 1"},
+	} {
+		made := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", c.pods))
+		job := defaults.Job(made.Obj(), "")
+		if c.minSuccess > 0 {
+			job.Spec.MinSuccess = &c.minSuccess
+		}
+		c.status.State.Phase = batchv1alpha1.Running
+		c.status.TaskStatusCount = map[string]batchv1alpha1.TaskState{"a": {Phase: map[corev1.PodPhase]int32{corev1.PodSucceeded: c.status.Succeeded}}}
+		step := Next(&job.Spec, dependency.StageOf(&job.Spec, make([]dependency.Task, 1), ""), &c.status)
+		assert.Equal(t, c.want, step.Message)
+	}
+}
+
 // TestRulesByStage: a pipeline is judged by the part of it that may run.
 func TestRulesByStage(t *testing.T) {
 	job := defaults.Job(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).

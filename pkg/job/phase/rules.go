@@ -9,6 +9,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/dependency"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // Reasons for phases that a Job reaches by itself.
@@ -114,10 +115,10 @@ func tooManyPending(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status 
 	}
 	if len(starting) > 0 && others <= stage.Replicas-stage.MinAvailable {
 		return Step{batchv1alpha1.Pending, ReasonDependentTaskStarting, fmt.Sprintf(
-			"%s: %d pods are pending", describeStart(starting), status.Pending)}
+			"%s: %s pending", describeStart(starting), text.Are(int(status.Pending), "pod"))}
 	}
 	return Step{batchv1alpha1.Pending, ReasonTooManyPending, fmt.Sprintf(
-		"%d of %d pods are pending, minAvailable is %d", status.Pending, stage.Replicas, stage.MinAvailable)}
+		"%d of %s pending, minAvailable is %d", status.Pending, text.Are(int(stage.Replicas), "pod"), stage.MinAvailable)}
 }
 
 // isStarting tells whether a task with dependencies has pods and all of them are pending.
@@ -140,7 +141,7 @@ func minSuccessReached(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobSta
 // success is how a Job ends that has reached its minSuccess.
 func success(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
 	return Step{completion(status), ReasonMinSuccessReached,
-		fmt.Sprintf("%d pods have succeeded, minSuccess is %d", status.Succeeded, *spec.MinSuccess)}
+		fmt.Sprintf("%s succeeded, minSuccess is %d", text.Have(int(status.Succeeded), "pod"), *spec.MinSuccess)}
 }
 
 // fromRestarting: a Job out of runs fails; another waits for room to create its minimum anew.
@@ -155,11 +156,7 @@ func fromRestarting(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus
 }
 
 func outOfRuns(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) string {
-	times := "times"
-	if status.RetryCount == 1 {
-		times = "time"
-	}
-	message := fmt.Sprintf("the Job has run %d %s, maxRetry is %d", status.RetryCount, times, spec.MaxRetry)
+	message := fmt.Sprintf("the Job has run %s, maxRetry is %d", text.Count(int(status.RetryCount), "time"), spec.MaxRetry)
 	if status.State.Message != "" {
 		message += "; last: " + status.State.Message
 	}
@@ -185,7 +182,7 @@ func allFinished(stage dependency.Stage, status *batchv1alpha1.JobStatus) bool {
 
 // shortOfSuccess ends a Job whose runnable pods have all finished without reaching minSuccess.
 func shortOfSuccess(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
-	count := fmt.Sprintf("%d of %d pods have succeeded", status.Succeeded, defaults.Replicas(spec))
+	count := fmt.Sprintf("%d of %s succeeded", status.Succeeded, text.Have(int(defaults.Replicas(spec)), "pod"))
 	if i := slices.Index(stage.Open, false); i >= 0 {
 		return Step{batchv1alpha1.Failed, ReasonDependencyFailed, fmt.Sprintf(
 			"%s; task %s cannot start: its dependencies are not met and cannot be any more", count, spec.Tasks[i].Name)}

@@ -1,7 +1,10 @@
 package phase
 
 import (
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -66,4 +69,23 @@ func TestWaysAreThoseOfTheTable(t *testing.T) {
 	}
 	assert.ElementsMatch(t, allPhases[1:], Phases())
 	assert.NotContains(t, Actions(), busv1alpha1.SyncJobAction)
+}
+
+// TestThePictureHasAllWays: docs/lifecycle.svg has an arrow for each way from one phase to another, and no other arrow.
+func TestThePictureHasAllWays(t *testing.T) {
+	picture, err := os.ReadFile("../../../docs/lifecycle.svg")
+	require.NoError(t, err)
+	var drawn, want []string
+	for _, match := range regexp.MustCompile(` data-ways="([^"]*)"`).FindAllSubmatch(picture, -1) {
+		drawn = append(drawn, strings.Fields(string(match[1]))...)
+	}
+	for _, way := range Ways() {
+		if name := string(way.From + ">" + way.To); way.From != way.To && !slices.Contains(want, name) {
+			want = append(want, name)
+		}
+	}
+	assert.ElementsMatch(t, want, drawn)
+	for _, phase := range Phases() {
+		assert.Contains(t, string(picture), ">"+string(phase)+"</text>")
+	}
 }

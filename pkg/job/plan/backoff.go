@@ -16,7 +16,7 @@ import (
 // maxBackoffFactor is the longest back-off as a multiple of its start.
 const maxBackoffFactor = 60
 
-// restart is the set of pods that a plan starts anew: pods of a Job that a policy restarts, or that replace evicted ones.
+// restart is the set of pods that a plan starts anew. A policy restarts them, or they replace evicted ones.
 type restart struct {
 	// causes are the events that the restart answers.
 	causes []policy.Event
@@ -27,8 +27,8 @@ type restart struct {
 }
 
 // countRestart returns the back-off of a Job after a restart, and whether the restart counts. A restart counts if it is the first. A later
-// one counts if a cause is about a pod that was created after the last restart that counted: pods that fail or are evicted in sequence for
-// one reason make one restart. The result still has the old generation.
+// one counts if a cause is about a pod that was created after the last restart that counted. So pods that fail or are evicted in sequence
+// for one reason make one restart. The result still has the old generation.
 func countRestart(before *batchv1alpha1.RestartBackoff, r restart, start time.Duration, now time.Time) (*batchv1alpha1.RestartBackoff, bool) {
 	if before != nil && isOver(before, r, start, now) {
 		before = nil
@@ -48,8 +48,8 @@ func countRestart(before *batchv1alpha1.RestartBackoff, r restart, start time.Du
 	return &after, true
 }
 
-// isOver says whether a Job has made progress since its last restart that counted: a pod has succeeded that the restart does not touch, or
-// the Job has run for the longest pause.
+// isOver says whether a Job has made progress since its last restart that counted. It has if a pod succeeded that the restart leaves alone,
+// or the Job has run for the longest pause.
 func isOver(b *batchv1alpha1.RestartBackoff, r restart, start time.Duration, now time.Time) bool {
 	if r.succeeded > b.Succeeded {
 		return true
@@ -77,7 +77,8 @@ func isRepeat(b *batchv1alpha1.RestartBackoff, causes []policy.Event, start time
 	return false
 }
 
-// pauseAfter returns how long no pods are created after so many restarts in a row: none after the first, then twice as long each time.
+// pauseAfter returns how long no pods are created after so many restarts in a row. There is no pause after the first. Each later pause is
+// twice as long.
 func pauseAfter(count int32, start time.Duration) time.Duration {
 	if count < 2 {
 		return 0

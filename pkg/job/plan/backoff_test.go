@@ -83,8 +83,8 @@ func TestCountRestart(t *testing.T) {
 	}
 }
 
-// TestPausesOfACrashLoop: pods that fail at any time and never succeed are created after pauses that never shrink and have a limit; and
-// once the Job has run for long enough, the next restart is the first again.
+// TestPausesOfACrashLoop: pods that fail at any time and never succeed are created after pauses. These never shrink, and have a limit. Once
+// the Job has run for long enough, the next restart is the first again.
 func TestPausesOfACrashLoop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.Duration(rapid.IntRange(1, 20_000).Draw(t, "start, in ms")) * time.Millisecond

@@ -19,8 +19,8 @@ import (
 // maxStatus is how many bytes a status may have with its managed fields: etcd takes 1.5 MB.
 const maxStatus = 200 << 10
 
-// storedSize is how many bytes the status takes in etcd: as JSON, and what managedFields say of it. These have one key for each field,
-// and one for each key of a map; a list that is atomic is one field.
+// storedSize is how many bytes the status takes in etcd: as JSON, and what managedFields say of it. These have one key for each field, and
+// one for each key of a map. A list that is atomic is one field.
 func storedSize(t require.TestingT, status *batchv1alpha1.JobStatus) int {
 	written, err := json.Marshal(status)
 	require.NoError(t, err)

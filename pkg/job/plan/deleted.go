@@ -12,7 +12,7 @@ import (
 // ReasonDeleted says that a Job ended because it was deleted before it had come to another end.
 const ReasonDeleted = "Deleted"
 
-// endDeleted ends a deleted Job that cannot end by its pods: none runs, and no waiting pod may start, as a gang that lacks pods stays so.
+// endDeleted ends a deleted Job that cannot end by its pods. None runs, and no waiting pod may start, as a gang that lacks pods stays so.
 // The status holds the counts of the pods. It returns false if the Job goes on.
 func endDeleted(job *batchv1alpha1.Job, sorted *Members, stage dependency.Stage) bool {
 	status := &job.Status

@@ -135,7 +135,8 @@ func TestAStoppedPodHasNotSucceeded(t *testing.T) {
 	assert.EqualValues(t, 1, w.job.Status.Succeeded)
 }
 
-// TestAnAbortTakesNoAnswerAway: events before an abort are answered, before the abort or after a resume, even if both are seen at once.
+// TestAnAbortTakesNoAnswerAway: events before an abort are answered before the abort or after a resume. This holds even if both are seen at
+// once.
 func TestAnAbortTakesNoAnswerAway(t *testing.T) {
 	onCompletion := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.TaskCompletedEvent, Action: busv1alpha1.CompleteJobAction}
 	abort := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.AbortJobAction}

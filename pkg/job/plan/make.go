@@ -128,10 +128,10 @@ func hold(s *Snapshot, job *batchv1alpha1.Job) *Plan {
 	return &Plan{Status: status, Members: all.sort(job, readRecords(job, all))}
 }
 
-// demand returns the action to take now, or nil: of a Command that the Job's phase honours, or else of the spec, or else of the policies.
-// It records the answered events, and returns the evictions of pods that are replaced.
+// demand returns the action to take now, or nil. It comes from a Command that the Job's phase honours, or else from the spec, or else from
+// the policies. It records the answered events, and returns the evictions of pods that are replaced.
 //
-// An abort waits for the next sync if a policy has something to do: an aborted Job may go on, and earlier events would never be answered.
+// An abort waits for the next sync if a policy has something to do. An aborted Job may go on, and earlier events would never be answered.
 func demand(s *Snapshot, job *batchv1alpha1.Job, records []policy.Record, all *podSet, agreed bool) (*Request, []policy.Event, []policy.Delay) {
 	answer, evicted, delays := askPolicies(s, job, records, all)
 	wish := askSpec(job, s.Now)
@@ -167,12 +167,12 @@ func whyCommanded(command *busv1alpha1.Command) Finding {
 	return why
 }
 
-// answers says whether the policies are asked in a phase: about all events while the Job runs, and about changes of the spec also while it
-// is aborted.
+// answers says whether the policies are asked in a phase. They are asked about all events while the Job runs, and about changes of the spec
+// while it is aborted.
 func answers(p batchv1alpha1.JobPhase) bool { return phase.Runs(p) || phase.IsAborted(p) }
 
-// askPolicies returns the policies' answers to present events, and to earlier ones whose time has come; and the evictions of pods that are
-// replaced in any case.
+// askPolicies returns the policies' answers to present events, and to earlier ones whose time has come. It also returns the evictions of
+// pods that are replaced in any case.
 func askPolicies(s *Snapshot, job *batchv1alpha1.Job, records []policy.Record, all *podSet) (*Request, []policy.Event, []policy.Delay) {
 	if !answers(job.Status.State.Phase) {
 		return nil, nil, nil
@@ -254,7 +254,7 @@ const (
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 )
 
-// askSpec returns the action that the spec requests: to suspend, to resume after its own suspension, or to end at the deadline.
+// askSpec returns the action that the spec requests. It suspends, resumes after its own suspension, or ends the Job at the deadline.
 func askSpec(job *batchv1alpha1.Job, now time.Time) *Request {
 	suspend := isSuspended(job)
 	current := job.Status.State
@@ -321,8 +321,8 @@ func isAgainstSuspension(job *batchv1alpha1.Job, asked *Request) bool {
 	return asked.Action == busv1alpha1.ResumeJobAction && asked.Cause != nil && isSuspended(job)
 }
 
-// whyRefused says why an aborted Job does not carry out a policy's action; empty for a Job that runs: only an action that would resume it
-// is refused, and a running Job needs no resuming.
+// whyRefused says why an aborted Job does not carry out a policy's action. It is empty for a Job that runs. Only an action that would
+// resume the Job is refused, and a running Job needs none.
 func whyRefused(job *batchv1alpha1.Job, asked *Request) string {
 	p := job.Status.State.Phase
 	if !phase.IsAborted(p) {
@@ -347,7 +347,7 @@ func renewTargets(record *policy.Record, position int, task *policy.Task, target
 }
 
 // takeStep moves the Job to the next phase that its counts allow. It returns false if it stays. A Job some of whose pods a policy is going
-// to restart has not failed yet; the same holds for an ended Job some of whose pods are replaced once its spec is mended.
+// to restart has not failed yet. The same holds for an ended Job some of whose pods are replaced once its spec is mended.
 func takeStep(s *Snapshot, job *batchv1alpha1.Job, sorted *Members, stage dependency.Stage, delays []policy.Delay) bool {
 	status := &job.Status
 	step := phase.Next(&job.Spec, stage, status)

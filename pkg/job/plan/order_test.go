@@ -63,7 +63,9 @@ func TestHigherIndexesGoFirst(t *testing.T) {
 	}
 	gone := build.Pod(job, &batchv1alpha1.TaskSpec{Name: "gone"}, 0)
 	var names []string
-	for _, pod := range HighestFirst(job, append(pods, gone)) {
+	job.Status.State.Phase = batchv1alpha1.Aborting // no pod is wanted
+	all := newPodSet(job, append(pods, gone), nil)
+	for _, pod := range all.sort(job, readRecords(job, all)).Victims() {
 		names = append(names, pod.Name)
 	}
 	assert.Equal(t, []string{"j-b-1", "j-b-0", "j-a-11", "j-a-10", "j-a-2", "j-a-1", "j-gone-0"}, names)

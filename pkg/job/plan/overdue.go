@@ -20,7 +20,7 @@ const ReasonPodOverdue = "PodDoesNotTerminate"
 // seconds.
 const OverdueAfter = time.Minute
 
-// FindOverdue returns a finding about deleted pods that still exist; nil if there is none, and then in how long there may be one, 0 for
+// FindOverdue returns a finding about deleted pods that still exist. If there is none, it returns in how long there may be one, 0 for
 // never. It names the first of several pods by name, so that the text stays.
 func FindOverdue(pods []*corev1.Pod, now time.Time) (*Finding, time.Duration) {
 	var overdue []*corev1.Pod
@@ -64,7 +64,8 @@ func whatKeeps(pod *corev1.Pod) string {
 // gang would start without them. A pod that is overdue is not waited for.
 func (m *Members) Awaited(p batchv1alpha1.JobPhase, now time.Time) sets.Set[string] {
 	names := sets.Set[string]{}
-	for _, pod := range m.unwanted {
+	for i := range m.unwanted {
+		pod := m.unwanted[i].shown
 		if p == batchv1alpha1.Pending && (pod.DeletionTimestamp == nil || now.Before(pod.DeletionTimestamp.Add(OverdueAfter))) {
 			names.Insert(pod.Name)
 		}

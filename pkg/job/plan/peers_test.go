@@ -71,8 +71,8 @@ func TestT9_EvictionIsNoFailureWhateverIsSeenFirst(t *testing.T) {
 	}
 }
 
-// TestT10_SucceededPodsAreNotRunAgain: a pod that has succeeded may be removed before or after it was recorded, by the garbage collector
-// for example; once it was seen to have succeeded, no pod takes its place.
+// TestT10_SucceededPodsAreNotRunAgain: the garbage collector, for example, may remove a pod that has succeeded, before or after it was
+// recorded. Once it was seen to have succeeded, no pod takes its place.
 func TestT10_SucceededPodsAreNotRunAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction).

@@ -134,8 +134,8 @@ func (w *world) endEveryOther(p corev1.PodPhase, apart time.Duration) {
 	}
 }
 
-// BenchmarkPlan measures what one look at a Job costs beside its requests: to make a plan with the pods to delete and to create. A look is
-// at the whole Job, so it cannot cost less than in proportion to its pods; ns/pod shows whether it costs more.
+// BenchmarkPlan measures how long a plan of a Job takes to make, with the pods to delete and to create. A plan is about the whole Job, so
+// its cost grows at least with the number of pods. The figure ns/pod shows whether it costs more.
 func BenchmarkPlan(b *testing.B) {
 	for _, name := range slices.Sorted(maps.Keys(lives)) {
 		for _, n := range []int32{100, 1000, 10000} {

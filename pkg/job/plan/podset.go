@@ -35,7 +35,7 @@ type podSet struct {
 }
 
 // newPodSet finds the places of the pods. ended are pods that have ended and are gone or going, as they were when they ended. A pod that
-// has no place is not made by the controller, although it names the Job as its owner: nothing is done about it.
+// has no place was not made by the controller, although it names the Job as its owner. It is left alone.
 func newPodSet(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *podSet {
 	c := &podSet{pods: make([]jobPod, 0, len(pods)), names: make(sets.Set[string], len(pods))}
 	positions := make(map[string]int, len(job.Spec.Tasks)) // task name -> position in the spec
@@ -82,7 +82,7 @@ func IsMember(job *batchv1alpha1.Job, pod *corev1.Pod) bool {
 }
 
 // placeOf reads the index and the version of a pod; false if it has no place in the Job. No pod is younger than the Job's
-// status.podGeneration: if one that says so were replaced, all its successors would be taken for replaced, too.
+// status.podGeneration. If one that says so were replaced, all its successors would be taken for replaced, too.
 func placeOf(job *batchv1alpha1.Job, pod *corev1.Pod) (index, version int32, hasPlace bool) {
 	i, indexErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.TaskIndexKey], 10, 32)
 	v, versionErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 32)
@@ -90,7 +90,7 @@ func placeOf(job *batchv1alpha1.Job, pod *corev1.Pod) (index, version int32, has
 	return int32(i), int32(v), hasPlace
 }
 
-// NeedsEnds tells whether a Job has to know how pods ended that are gone or going: if it runs or is going to, or may be resumed.
+// NeedsEnds tells whether a Job has to know how pods ended that are gone or going. It does if it runs or is going to, or may be resumed.
 func NeedsEnds(job *batchv1alpha1.Job) bool {
 	p := OrPending(job.Status.State.Phase)
 	return phase.Runs(p) || p == batchv1alpha1.Restarting && !isLastRestart(job) || phase.IsAborted(p)
@@ -124,7 +124,7 @@ type Members struct {
 	// tasks hold the pods of the current incarnation that may stay, by the tasks of the spec.
 	tasks []policy.Task
 	// unwanted are the pods to delete, including the ones that are being deleted.
-	unwanted []*corev1.Pod
+	unwanted []jobPod
 	// Names of all pods.
 	Names sets.Set[string]
 }
@@ -165,7 +165,7 @@ func (c *podSet) sort(job *batchv1alpha1.Job, records []policy.Record) *Members 
 		switch {
 		case isUnwanted(job, records, s):
 			if s.shown != nil {
-				m.unwanted = append(m.unwanted, s.shown)
+				m.unwanted = append(m.unwanted, s)
 			}
 		case s.position < 0, s.shown == nil && m.tasks[s.position].Pods[s.index] != nil:
 		default:
@@ -195,7 +195,7 @@ func isSurplus(job *batchv1alpha1.Job, s jobPod) bool {
 	return s.position < 0 || s.index >= job.Spec.Tasks[s.position].Replicas
 }
 
-// isLastRestart tells whether the Job is restarting but has no run left: it becomes Failed, and its finished pods stay for their logs.
+// isLastRestart tells whether the Job is restarting but has no run left. It then becomes Failed, and its finished pods stay for their logs.
 func isLastRestart(job *batchv1alpha1.Job) bool {
 	return job.Status.State.Phase == batchv1alpha1.Restarting && job.Status.RetryCount >= job.Spec.MaxRetry
 }
@@ -234,11 +234,10 @@ func countTask(task *policy.Task) (phases map[corev1.PodPhase]int32, terminating
 			phases[countedPhase(pod)]++
 		}
 	}
-	if succeeded := task.Record.Succeeded.Len(); succeeded > 0 {
-		phases[corev1.PodSucceeded] += succeeded
-	}
-	if failed := task.Record.Failed.Len(); failed > 0 {
-		phases[corev1.PodFailed] += failed
+	for p, ended := range map[corev1.PodPhase]int32{corev1.PodSucceeded: task.Record.Succeeded.Len(), corev1.PodFailed: task.Record.Failed.Len()} {
+		if ended > 0 {
+			phases[p] += ended
+		}
 	}
 	return phases, terminating
 }
@@ -316,25 +315,15 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// HighestFirst puts pods into the order of deletion: the pods that were created last come first, by the order in the spec.
-func HighestFirst(job *batchv1alpha1.Job, pods []*corev1.Pod) []*corev1.Pod {
-	all := newPodSet(job, pods, nil).pods
-	slices.SortStableFunc(all, func(a, b jobPod) int {
+// Victims returns the unwanted pods that are not being deleted yet, in the order of deletion. The pods that come last in the spec go first.
+func (m *Members) Victims() []*corev1.Pod {
+	sorted := slices.SortedStableFunc(slices.Values(m.unwanted), func(a, b jobPod) int {
 		return cmp.Or(cmp.Compare(b.position, a.position), cmp.Compare(b.index, a.index))
 	})
-	ordered := make([]*corev1.Pod, 0, len(all))
-	for _, s := range all {
-		ordered = append(ordered, s.pod)
-	}
-	return ordered
-}
-
-// Victims returns the unwanted pods that are not being deleted yet.
-func (m *Members) Victims() []*corev1.Pod {
 	var found []*corev1.Pod
-	for _, pod := range m.unwanted {
-		if pod.DeletionTimestamp == nil {
-			found = append(found, pod)
+	for _, s := range sorted {
+		if s.shown.DeletionTimestamp == nil {
+			found = append(found, s.shown)
 		}
 	}
 	return found
@@ -361,8 +350,8 @@ type Missing struct {
 	Index int32
 }
 
-// Missing returns the pods that can be created now: pods of tasks that may run, whose name is free and which have not finished. They are in
-// the order of the tasks' priorities, and by index. No pod is returned of a lower priority than one whose name is among the awaited.
+// Missing returns the pods that can be created now. Their tasks may run, their names are free, and they have not finished. They are in the
+// order of the tasks' priorities, and by index. No pod is returned of a lower priority than one whose name is among the awaited.
 func (m *Members) Missing(jobName string, stage dependency.Stage, priorities []int32, awaited sets.Set[string]) []Missing {
 	var found []Missing
 	var least *int32 // the priority of pods whose names are awaited

@@ -127,7 +127,7 @@ func userAsks(t *rapid.T, w *world) {
 	}
 }
 
-// runGang lets the pods run that wait, if the gang is whole: as many as its PodGroup asks for are there, or have succeeded.
+// runGang lets the waiting pods run if the gang is whole. It is whole if as many pods as its PodGroup asks for exist or have succeeded.
 func (w *world) runGang() {
 	there := w.job.Status.Succeeded
 	for _, pod := range w.pods {
@@ -179,8 +179,8 @@ func TestWhateverHappensTheJobEnds(t *testing.T) {
 	})
 }
 
-// TestTheEndDoesNotDependOnTheLooks: each pod has its fate (it fails so often, is evicted so often, then succeeds or
-// not); however the looks fall between, the Job comes to the same end.
+// TestTheEndDoesNotDependOnTheLooks: each pod fails so often, is evicted so often, and then succeeds or not. Whenever the Job is synced in
+// between, it comes to the same end.
 func TestTheEndDoesNotDependOnTheLooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var actions []busv1alpha1.Action
@@ -264,8 +264,8 @@ func fulfil(w *world, fates map[string]*fate, looks func(*world)) end {
 	return end{s.State.Phase, s.Succeeded, s.Failed, s.TaskStatusCount}
 }
 
-// TestFinishedPodsOfAnIncarnationRunOnce: no index runs again in the incarnation in which it has finished, even if its pod is removed at
-// once.
+// TestFinishedPodsOfAnIncarnationRunOnce: no index runs again in the incarnation in which it has finished. This holds even if its pod is
+// removed at once.
 func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, drawJob(t, 4, atOnce, busv1alpha1.RestartJobAction))

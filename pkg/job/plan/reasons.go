@@ -56,7 +56,6 @@ const (
 // Reasons why a Job may not start, or what it waits for.
 const (
 	ReasonInvalid            = "Invalid"
-	ReasonNotSupported       = "NotSupported"
 	ReasonQueueNotFound      = "QueueNotFound"
 	ReasonQueueIsRoot        = "QueueIsRoot"
 	ReasonQueueHasChildren   = "QueueHasChildren"
@@ -82,9 +81,6 @@ const (
 func CheckSpec(job *batchv1alpha1.Job) *Finding {
 	if errs := validation.Job(job); len(errs) > 0 {
 		return &Finding{ReasonInvalid, errs.ToAggregate().Error()}
-	}
-	if errs := validation.Unsupported(job); len(errs) > 0 {
-		return &Finding{ReasonNotSupported, errs.ToAggregate().Error()}
 	}
 	return nil
 }

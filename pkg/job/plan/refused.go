@@ -12,8 +12,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// A Job that has started and whose spec was then changed to one that cannot run keeps what it has: the user's intention is unknown. Nothing
-// is created or scaled away, and actions that would start pods anew wait. It can still come to its end, and be ended.
+// A Job that has started may get a spec that cannot run. It keeps what it has, since the user's intention is unknown. Nothing is created or
+// scaled away, and actions that would start pods anew wait. It can still come to its end, and be ended.
 
 // withRoomForAll returns the Job with replicas for all its pods, whatever its spec says now.
 func withRoomForAll(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *batchv1alpha1.Job {

@@ -42,8 +42,8 @@ func (s *Snapshot) first(fits func(*Blocker) bool) *Finding {
 	return nil
 }
 
-// explain says what a live Job waits for or lacks, or else why it is in its phase. For a Job that stops, or has stopped, it says
-// both: whether it is resumed, for one, depends on the reason.
+// explain says what a live Job waits for or lacks, or else why it is in its phase. For a Job that stops, or has stopped, it says both.
+// Whether it is resumed, for example, depends on the reason.
 //
 // If nothing is in the way of a Job, it says which task waits for which.
 func explain(s *Snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stage) {
@@ -101,15 +101,18 @@ func stamp(status, before *batchv1alpha1.JobStatus, now time.Time) {
 		Status: status.State.Phase, LastTransitionTime: &at,
 		Reason: status.State.Reason, Message: status.State.Message,
 	}
-	status.Conditions = append(withoutCondition(status.Conditions, entry.Status), entry)
+	// A phase that is entered again moves to the end.
+	status.Conditions = append(slices.DeleteFunc(slices.Clone(status.Conditions), func(c batchv1alpha1.JobCondition) bool {
+		return c.Status == entry.Status
+	}), entry)
 }
 
-// cutTexts bounds texts in the status that come from elsewhere: from a Command, the API server, or names in a spec.
+// cutTexts bounds texts in the status that others wrote: a Command, the API server, or names in a spec.
 func cutTexts(state *batchv1alpha1.JobState) {
 	state.Reason, state.Message = text.Cut(state.Reason, text.MaxReason), text.Cut(state.Message, text.MaxMessage)
 }
 
-// clockOff adds to the run time of a Job that is aborted, ends, or is resumed before it was Aborted: its start is then that of the next
+// clockOff adds to the run time of a Job that is aborted, ends, or is resumed before it was Aborted. Its start is then that of the next
 // run.
 func clockOff(status, before *batchv1alpha1.JobStatus, now time.Time) {
 	p := status.State.Phase
@@ -136,15 +139,4 @@ func isOffTheClock(conditions []batchv1alpha1.JobCondition) bool {
 		}
 	}
 	return false
-}
-
-// withoutCondition returns the conditions but that of a phase: a phase that is entered again moves to the end.
-func withoutCondition(conditions []batchv1alpha1.JobCondition, p batchv1alpha1.JobPhase) []batchv1alpha1.JobCondition {
-	var others []batchv1alpha1.JobCondition
-	for _, c := range conditions {
-		if c.Status != p {
-			others = append(others, c)
-		}
-	}
-	return others
 }

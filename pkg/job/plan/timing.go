@@ -17,6 +17,8 @@ type Timing struct {
 	Interval Interval
 	// BeforeActing says that nothing is done until the change is written.
 	BeforeActing bool
+	// Gathers says that only counts of pods change. Pods of a gang start together and end together, so the first change waits for others.
+	Gathers bool
 	// IsReport says that the change only reports a state: it waits while there is other work for the controller.
 	IsReport bool
 }
@@ -38,9 +40,9 @@ const (
 
 // TimingOf returns when a status is written that is to follow another.
 //
-// The plan is carried out only after its status is written if that announces something: a phase, an action, pods to delete. A pod that is
-// deleted unannounced would look evicted later. The same holds for records for later that are nowhere else: events that are answered later,
-// the spec that policies compare with, and the claim's record.
+// A status that announces a phase, an action or pods to delete is written before the plan is carried out. A pod that is deleted unannounced
+// would look evicted later. The same holds for records that stand nowhere else, like the claim's. Others are events that are answered
+// later, and the spec that policies compare with.
 //
 // Pods to delete are announced by a new generation. So progress of a deletion that was announced is paced like any other.
 //
@@ -57,8 +59,9 @@ func TimingOf(s *Snapshot, from *batchv1alpha1.JobStatus, p *Plan) Timing {
 		return paced(s, Timing{Interval: ForAnnouncements, BeforeActing: true})
 	}
 	t := Timing{Interval: ForCounts, IsReport: isReport(&s.Job.Spec, from, to)}
+	t.Gathers = from.State.Phase != "" && from.State.Reason == to.State.Reason && from.Terminating == to.Terminating
 	if onlyRewords(from, to) {
-		t.Interval = ForMessages
+		t.Interval, t.Gathers = ForMessages, false
 	}
 	return paced(s, t)
 }
@@ -66,7 +69,7 @@ func TimingOf(s *Snapshot, from *batchv1alpha1.JobStatus, p *Plan) Timing {
 // paced is the timing without its interval if the user has changed the spec.
 func paced(s *Snapshot, t Timing) Timing {
 	if s.SpecChanged {
-		t.Interval, t.IsReport = NoInterval, false
+		t.Interval, t.Gathers, t.IsReport = NoInterval, false, false
 	}
 	return t
 }
@@ -77,7 +80,7 @@ func isForLater(from, to *batchv1alpha1.JobStatus) bool {
 		!apiequality.Semantic.DeepEqual(from.Delayed, to.Delayed)
 }
 
-// forgetsTask tells whether a task is not known any more: the user has given it another name, and its pods are to go.
+// forgetsTask tells whether a task is not known any more, because the user has given it another name. Its pods are to be deleted.
 func forgetsTask(from, to *batchv1alpha1.JobStatus) bool {
 	return slices.ContainsFunc(from.TaskRecords, func(a batchv1alpha1.TaskRecord) bool {
 		return !slices.ContainsFunc(to.TaskRecords, func(b batchv1alpha1.TaskRecord) bool { return a.Name == b.Name })
@@ -99,7 +102,7 @@ func onlyRewords(from, to *batchv1alpha1.JobStatus) bool {
 }
 
 // isReport says whether a change only reports that the Job has begun, or that pods exist or run. A change that records finished pods is
-// more than that: without it they would run again. So is one that records created pods, for policies that answer if they vanish: after a
+// more than that: without it they would run again. So is one that records created pods, for policies that answer if they vanish. After a
 // restart of the controller nothing else might know of them.
 func isReport(spec *batchv1alpha1.JobSpec, from, to *batchv1alpha1.JobStatus) bool {
 	return from.Succeeded == to.Succeeded && from.Failed == to.Failed &&

@@ -78,7 +78,6 @@ func judgeJob(t *testing.T, text, edits []byte) {
 	bytes := allocated(func() {
 		filled := defaults.Job(job, "")
 		valid = len(validation.Job(filled)) == 0
-		validation.Unsupported(filled)
 		validation.NeverFires(filled)
 		set, _ = plugins.For(job)
 	})

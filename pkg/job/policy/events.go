@@ -13,6 +13,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // Task is what is seen, and what is remembered, of a task's pods in the current incarnation.
@@ -235,7 +236,7 @@ func taskEvents(position int, task *Task) []Event {
 	var found []Event
 	if restarts := restartsOf(task); restarts >= task.Spec.MaxRetry && restarts > 0 {
 		found = append(found, Event{Type: busv1alpha1.TaskFailedEvent, Task: position, Index: -1,
-			Message: fmt.Sprintf("containers of task %s were restarted %d times", task.Spec.Name, restarts)})
+			Message: fmt.Sprintf("containers of task %s were restarted %s", task.Spec.Name, text.Count(int(restarts), "time"))})
 	}
 	if hasCompleted(task) {
 		found = append(found, Event{Type: busv1alpha1.TaskCompletedEvent, Task: position, Index: -1,
@@ -245,6 +246,9 @@ func taskEvents(position int, task *Task) []Event {
 }
 
 func completion(task *batchv1alpha1.TaskSpec) string {
+	if task.Replicas == 1 {
+		return "the only pod of task " + task.Name + " has succeeded"
+	}
 	return fmt.Sprintf("all %d pods of task %s have succeeded", task.Replicas, task.Name)
 }
 

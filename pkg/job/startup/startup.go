@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Patience is how long a bound pod may take to start before the Job's status names it. Most pods start sooner and cause no write.
-const Patience = 10 * time.Second
+// Timeout is how long a bound pod may take to start before the Job's status names it. Most pods start sooner and cause no write.
+const Timeout = 10 * time.Second
 
 // Slow tells of bound pods that have not started for longer than Patience; "" if there are none. next is in how long there may be more, 0 for
 // never. It names the first by name, so that the text stays.
@@ -21,7 +21,7 @@ func Slow(pods []*corev1.Pod, now time.Time) (said string, next time.Duration) {
 		if pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil {
 			continue
 		}
-		if left := boundAt(pod).Add(Patience).Sub(now); left <= 0 {
+		if left := boundAt(pod).Add(Timeout).Sub(now); left <= 0 {
 			slow = append(slow, pod)
 		} else if next == 0 || left < next {
 			next = left

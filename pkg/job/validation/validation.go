@@ -11,6 +11,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	"github.com/muster-sched/muster/pkg/job/volumes"
@@ -33,6 +34,7 @@ func Job(job *batchv1alpha1.Job) field.ErrorList {
 		errs = append(errs, field.Invalid(spec.Child("minAvailable"), job.Spec.MinAvailable, fmt.Sprintf(
 			"job 'minAvailable' should not be greater than total replicas in tasks, %d: lower it, or raise the replicas", replicas)))
 	}
+	errs = append(errs, validateNarrowTopology(job)...)
 	errs = append(errs, validateVolumes(job, spec.Child("volumes"))...)
 	errs = append(errs, validatePolicies(job.Spec.Policies, job.Spec.Tasks, spec.Child("policies"))...)
 	seen := map[string]int{} // task name -> position
@@ -67,6 +69,19 @@ func validateTask(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, path *fi
 		errs = append(errs, field.Required(path.Child("template", "spec", "containers"), "a pod needs a container: add one"))
 	}
 	return errs
+}
+
+// validateNarrowTopology checks an annotation that is copied to the PodGroup.
+func validateNarrowTopology(job *batchv1alpha1.Job) field.ErrorList {
+	const key = schedulingv1beta1.NarrowTopologyAnnotation
+	value, has := job.Annotations[key]
+	if !has {
+		return nil
+	}
+	if _, err := schedulingv1beta1.ParseNarrowTopology(value); err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("metadata", "annotations").Key(key), value, err.Error())}
+	}
+	return nil
 }
 
 // validateTopology: a policy of the topology manager means nothing to containers that share cores.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +12,6 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
-	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/volumes"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -52,6 +50,9 @@ func TestJob(t *testing.T) {
 			j.Spec.Tasks[0].TopologyPolicy = "single-numa-node"
 			j.Spec.Tasks[0].Template.Spec.Containers[0].Resources.Requests = mustertesting.Resources("cpu", "1500m")
 		}, want: []string{"spec.tasks[0].template.spec.containers[0].resources.requests[cpu]"}, says: "the cpu request isn't an integer"},
+		"no tier": {edit: func(j *batchv1alpha1.Job) { j.Annotations = map[string]string{"muster.sh/narrow-topology": "@10m"} },
+			want: []string{"metadata.annotations[muster.sh/narrow-topology]"}, says: "the tier is missing"},
+		"a tier for a time": {edit: func(j *batchv1alpha1.Job) { j.Annotations = map[string]string{"muster.sh/narrow-topology": "rack@10m"} }},
 		"whole cores by their limit": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.Tasks[0].TopologyPolicy = "restricted"
 			j.Spec.Tasks[0].Template.Spec.Containers[0].Resources.Limits = mustertesting.Resources("cpu", "2")
@@ -153,33 +154,6 @@ func TestTemplatesAreForTheAPIServerToJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Empty(t, Job(change(func(j *batchv1alpha1.Job) { edit(&j.Spec.Tasks[0].Template.Spec) })))
-		})
-	}
-}
-
-func TestUnsupported(t *testing.T) {
-	yes := true
-	for name, c := range map[string]struct {
-		edit func(*batchv1alpha1.Job)
-		want []string
-	}{
-		"nothing special": {edit: func(j *batchv1alpha1.Job) {
-			j.Spec.Suspend, j.Spec.MinSuccess, j.Spec.TTLSecondsAfterFinished = &yes, int32p(1), int32p(1)
-			j.Spec.Volumes = []batchv1alpha1.VolumeSpec{{MountPath: "/scratch"}}
-			j.Spec.Tasks[1].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 1, PartitionSize: 1}
-			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{
-				{Event: "*", Action: "RestartJob", Timeout: &metav1.Duration{Duration: time.Second}}, {Event: "TaskCompleted", Action: "CompleteJob"},
-				{Event: "JobUpdated", Action: "ResumeJob"}, {ExitCode: int32p(3), Action: "TerminateJob", Timeout: &metav1.Duration{Duration: time.Second}},
-				{Events: []busv1alpha1.Event{"PodPending", "TaskFailed"}, Action: "AbortJob", Timeout: &metav1.Duration{Duration: time.Second}}}
-		}},
-		"network topology": {edit: func(j *batchv1alpha1.Job) {
-			j.Spec.NetworkTopology = &batchv1alpha1.NetworkTopologySpec{Mode: schedulingv1beta1.HardNetworkTopologyMode}
-			j.Spec.Tasks[1].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 1, PartitionSize: 1,
-				NetworkTopology: &batchv1alpha1.NetworkTopologySpec{Mode: schedulingv1beta1.HardNetworkTopologyMode}}
-		}, want: []string{"spec.networkTopology", "spec.tasks[1].partitionPolicy.networkTopology"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, fields(Unsupported(change(c.edit))))
 		})
 	}
 }

@@ -6,6 +6,8 @@ package eviction
 import (
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,49 +25,50 @@ import (
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
-	"github.com/muster-sched/muster/pkg/scheduler/gangs"
-	"github.com/muster-sched/muster/pkg/scheduler/upstream"
+
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // Search finds victims for the gangs of one scheduling profile.
 type Search struct {
-	tracker *gangs.Tracker
+	victims *evict.Victims
 	handle  fwk.Handle
 	planner *placement.Planner
 }
 
 // ForProfile makes a Search for a plugin of a profile.
-func ForProfile(tracker *gangs.Tracker, handle fwk.Handle) (*Search, error) {
+func ForProfile(victims *evict.Victims, handle fwk.Handle) (*Search, error) {
 	profile, ok := handle.(framework.Framework)
 	if !ok {
 		return nil, fmt.Errorf("the scheduler's framework is needed, got %T", handle)
 	}
-	return New(tracker, profile, placement.NewPlanner(profile)), nil
+	return New(victims, profile, placement.NewPlanner(profile)), nil
 }
 
 // New makes a Search. The planner must be that of the profile.
-func New(tracker *gangs.Tracker, handle fwk.Handle, planner *placement.Planner) *Search {
-	return &Search{tracker: tracker, handle: handle, planner: planner}
+func New(victims *evict.Victims, handle fwk.Handle, planner *placement.Planner) *Search {
+	return &Search{victims: victims, handle: handle, planner: planner}
 }
 
 // SeatFor finds the fewest pods whose eviction seats all members of a problem. The problem is that of a gang or of a single pod. It returns
 // nil if there are none, and when the answer may change by time alone. Pods that are about to go are counted as gone, and the seat says which of
 // them it needs.
-func (s *Search) SeatFor(ctx context.Context, claimant *gangs.Claimant, problem *placement.Problem, nodes []fwk.NodeInfo) (seat *placement.Seat, again time.Time) {
+func (s *Search) SeatFor(ctx context.Context, claimant *evict.Claimant, problem *placement.Problem, nodes []fwk.NodeInfo) (seat *placement.Seat, again time.Time) {
 	begun := time.Now()
-	defer func() { s.tracker.Victims.Searched(time.Since(begun), seat != nil) }()
+	defer func() { s.victims.Searched(time.Since(begun), seat != nil) }()
 	all, err := s.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, time.Time{} // the snapshot is in memory and does not fail
 	}
 	c := s.census(all, claimant)
-	rules := s.tracker.Victims.Rules(claimant, c.total, c.leavingUIDs())
+	rules := s.victims.Rules(claimant, c.total, c.leavingUIDs())
 	candidates := s.candidates(claimant.Gang, c, rules, time.Now())
 	if len(candidates) == 0 {
 		return nil, c.again
 	}
 	ranked := placement.RankForRoom(candidates, s.budgets(), rules.Excess)
-	seat = s.planner.MakeRoom(ctx, problem, nodes, append(c.leaving, ranked...), rules)
+	seat = s.planner.MakeRoomWithin(ctx, problem, nodes, append(c.leaving, ranked...), rules)
 	if seat == nil || !slices.ContainsFunc(seat.Victims, func(v *placement.Victim) bool { return v.Rule != quota.NotAllowed }) {
 		return nil, c.again // what goes by itself is enough
 	}
@@ -77,9 +80,12 @@ type census struct {
 	total   resources.List // what all nodes have
 	leaving []*placement.Victim
 	singles []fwk.PodInfo
-	gangs   map[gangs.Key]map[types.UID]fwk.PodInfo
-	order   []gangs.Key // of the gangs, as first seen
+	gangs   map[state.Key]map[types.UID]fwk.PodInfo
+	order   []state.Key // of the gangs, as first seen
 	again   time.Time   // the first time when a pod may be evicted that must stay now; zero for none
+	// byPriority: it is for a pod without a queue, see priority.go.
+	byPriority  bool
+	minRuntimes map[string]time.Duration // by account
 }
 
 // mayChangeAt notes a time when the census changes. A pod has run long enough then, or is not expected to go any more.
@@ -90,11 +96,11 @@ func (c *census) mayChangeAt(at time.Time) {
 }
 
 // census looks at all pods. Where priority alone decides, it leaves out pods whose priority is not lower: most searches end there.
-func (s *Search) census(nodes []fwk.NodeInfo, claimant *gangs.Claimant) *census {
+func (s *Search) census(nodes []fwk.NodeInfo, claimant *evict.Claimant) *census {
 	c := newCensus()
-	c.total = totalOf(s.handle)
-	going := s.tracker.Victims.Leaving()
+	going := s.victims.Leaving()
 	for _, node := range nodes {
+		c.total.Add(placement.AllocatableOn(node))
 		for _, info := range node.GetPods() {
 			pod := info.GetPod()
 			switch {
@@ -112,14 +118,16 @@ func (s *Search) census(nodes []fwk.NodeInfo, claimant *gangs.Claimant) *census 
 	return c
 }
 
-func newCensus() *census { return &census{gangs: map[gangs.Key]map[types.UID]fwk.PodInfo{}} }
+func newCensus() *census {
+	return &census{total: resources.List{}, gangs: map[state.Key]map[types.UID]fwk.PodInfo{}, minRuntimes: map[string]time.Duration{}}
+}
 
 // add counts a pod if it may be evicted.
 func (c *census) add(info fwk.PodInfo) {
 	pod := info.GetPod()
 	key, inGang := gang.KeyOf(pod)
 	switch {
-	case !mayGo(pod):
+	case !gang.MayBeEvicted(pod):
 	case !inGang || gang.Lingers(pod): // no gang needs one that lingers
 		c.singles = append(c.singles, info)
 	default:
@@ -139,14 +147,9 @@ func isGoing(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && !gang.Lingers(pod) && time.Since(pod.DeletionTimestamp.Time) < stuckAfter
 }
 
-// mayGo says whether a pod may be evicted at all, whatever it says itself.
-func mayGo(pod *corev1.Pod) bool {
-	return gang.MayBeEvicted(pod) && !upstream.IsCritical(corev1helpers.PodPriority(pod))
-}
-
 // leaver is a pod that goes without being evicted for the gang.
 func leaver(info fwk.PodInfo) *placement.Victim {
-	return &placement.Victim{Victim: preemption.NewPodVictim(info, nil, nil), Kind: placement.SinglePod, Rule: quota.NotAllowed}
+	return &placement.Victim{Victim: preemption.NewPodVictim(info, nil, nil), Kind: gang.SinglePod, Rule: quota.NotAllowed}
 }
 
 func (c *census) leavingUIDs() []types.UID {
@@ -166,13 +169,8 @@ type judge interface {
 }
 
 // candidates are what may be evicted, each by itself, but for the members of a gang.
-func (s *Search) candidates(but gangs.Key, c *census, rules judge, now time.Time) []*placement.Victim {
-	var candidates []*placement.Victim
-	for _, info := range c.singles {
-		if v := s.single(info, c, rules, now); v != nil {
-			candidates = append(candidates, v)
-		}
-	}
+func (s *Search) candidates(but state.Key, c *census, rules judge, now time.Time) []*placement.Victim {
+	candidates := s.singles(slices.Values(c.singles), c, rules, now)
 	for _, key := range c.order {
 		if key != but {
 			candidates = append(candidates, s.parts(key, c, rules, now)...)
@@ -181,73 +179,76 @@ func (s *Search) candidates(but gangs.Key, c *census, rules judge, now time.Time
 	return candidates
 }
 
-// single is a pod that no gang needs, nil if it must stay.
-func (s *Search) single(info fwk.PodInfo, c *census, rules judge, now time.Time) *placement.Victim {
-	pod := info.GetPod()
-	account := s.tracker.Quota.AccountOf(pod)
-	if c.isNew(s.tracker, pod, account, now) {
-		return nil
+// singles are the pods that no gang needs and that may be evicted.
+func (s *Search) singles(infos iter.Seq[fwk.PodInfo], c *census, rules judge, now time.Time) (candidates []*placement.Victim) {
+	for info := range infos {
+		pod := info.GetPod()
+		account, requests, charged := s.victims.Quota.Ledger.Charged(pod.UID)
+		if !charged {
+			account = s.victims.Quota.AccountOf(pod)
+		}
+		if !charged && !c.byPriority {
+			requests = resources.PodRequests(pod)
+		}
+		if c.isNew(s.victims, pod, account, now) {
+			continue
+		}
+		v := &placement.Victim{
+			Victim: preemption.NewPodVictim(info, nil, nil), Kind: gang.SinglePod, Account: account, Requests: requests, Since: gang.StartOf(pod).Time,
+			AsksToStay: c.asksToStay(pod, now),
+		}
+		if rules.Judged(v) != nil {
+			candidates = append(candidates, v)
+		}
 	}
-	v := &placement.Victim{
-		Victim: preemption.NewPodVictim(info, nil, nil), Kind: placement.SinglePod, Account: account, Requests: resources.PodRequests(pod), Since: gang.StartOf(pod).Time,
-		AsksToStay: c.asksToStay(pod, now),
-	}
-	return rules.Judged(v)
+	return candidates
 }
 
 // parts are what may be evicted of a gang: its surplus members, and the rest as a whole.
-func (s *Search) parts(key gangs.Key, c *census, rules judge, now time.Time) []*placement.Victim {
+func (s *Search) parts(key state.Key, c *census, rules judge, now time.Time) []*placement.Victim {
 	infos := c.gangs[key]
-	standing, ok := s.tracker.Victims.Standing(key)
+	standing, ok := s.victims.Standing(key)
 	if !ok {
-		var singles []*placement.Victim
-		for _, info := range infos { // without a PodGroup no gang needs them
-			if v := s.single(info, c, rules, now); v != nil {
-				singles = append(singles, v)
-			}
-		}
-		return singles
+		return s.singles(maps.Values(infos), c, rules, now) // without a PodGroup no gang needs them
 	}
-	var members, movable []*gang.Member
+	var movable []*gang.Member
 	for _, m := range standing.Holding {
-		members = append(members, m)
-		if m.State == gang.Bound && infos[m.UID] != nil && !c.isNew(s.tracker, m.Pod, standing.Account, now) {
+		if m.State == gang.Bound && infos[m.UID] != nil && !c.isNew(s.victims, m.Pod, standing.Account, now) {
 			movable = append(movable, m)
 		}
 	}
-	g := &placement.GangVictims{
-		Key: key.String(), Floor: standing.Floor, Holding: standing.Holding, Pods: infos, Spare: gang.NewRemaining(standing.Spec, members).Spare,
+	g := gangOf(key, standing, infos)
+	asks := func(pod *corev1.Pod) bool { return c.asksToStay(pod, now) }
+	return slices.DeleteFunc(g.Candidates(movable, rules.Below(standing.Account), gang.WillingFirst(asks), asks), func(v *placement.Victim) bool {
+		return v.Kind == gang.WholeGang && len(movable) < len(standing.Holding) || rules.Judged(v) == nil
+	})
+}
+
+// gangOf is a gang whose members may be evicted, with its pods in the snapshot.
+func gangOf(key state.Key, standing evict.Standing, pods map[types.UID]fwk.PodInfo) *placement.GangVictims {
+	return &placement.GangVictims{
+		Key: key.String(), Account: standing.Account, Floor: standing.Floor, Holding: standing.Holding, Pods: pods,
+		Spare: gang.NewRemaining(standing.Spec, slices.Collect(maps.Values(standing.Holding))).Spare,
 	}
-	var parts []*placement.Victim
-	order := gang.WillingFirst(func(pod *corev1.Pod) bool { return c.asksToStay(pod, now) })
-	for _, v := range g.Candidates(movable, rules.Below(standing.Account), order) {
-		if v.Kind == placement.WholeGang && len(movable) < len(members) {
-			continue
-		}
-		v.Account = standing.Account
-		v.Requests, v.Since = resources.List{}, now
-		for _, pod := range v.AllPods() {
-			v.Requests.Add(resources.PodRequests(pod))
-			v.AsksToStay = v.AsksToStay || c.asksToStay(pod, now)
-			if start := gang.StartOf(pod).Time; start.Before(v.Since) {
-				v.Since = start
-			}
-		}
-		if v = rules.Judged(v); v != nil {
-			parts = append(parts, v)
-		}
-	}
-	return parts
 }
 
 // isNew says whether a pod has run for less than its queue's minimum runtime, and notes until when. It is not evicted at all before.
-func (c *census) isNew(tracker *gangs.Tracker, pod *corev1.Pod, account string, now time.Time) bool {
-	return c.isBefore(now, newUntil(tracker, pod, account))
+func (c *census) isNew(victims *evict.Victims, pod *corev1.Pod, account string, now time.Time) bool {
+	least, known := c.minRuntimes[account]
+	if !known {
+		least = victims.MinRuntime(account)
+		c.minRuntimes[account] = least
+	}
+	return least > 0 && c.isBefore(now, gang.StartOf(pod).Add(least))
 }
 
 // asksToStay says whether a pod asks not to be evicted, and notes until when.
 func (c *census) asksToStay(pod *corev1.Pod, now time.Time) bool {
-	return gang.AsksToStay(pod) || c.isBefore(now, coolUntil(pod))
+	says := gang.AsksToStay
+	if c.byPriority {
+		says = saysToStay
+	}
+	return says(pod) || c.isBefore(now, coolUntil(pod))
 }
 
 func (c *census) isBefore(now, until time.Time) bool {
@@ -258,30 +259,27 @@ func (c *census) isBefore(now, until time.Time) bool {
 	return false
 }
 
-// IsSpared says whether a pod must not be evicted by priority. The pod may say so itself, or it has run for less than its own or its queue's
-// minimum runtime. A DaemonSet's pod may go: so upstream's preemption has it.
-func IsSpared(tracker *gangs.Tracker, pod *corev1.Pod, account string, now time.Time) bool {
-	return gang.AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false" ||
-		now.Before(newUntil(tracker, pod, account)) || now.Before(coolUntil(pod))
+// saysToStay says whether a pod says in words that it must not be evicted.
+func saysToStay(pod *corev1.Pod) bool {
+	return gang.AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false"
 }
 
-// newUntil is when a pod has run for its queue's minimum runtime.
-func newUntil(tracker *gangs.Tracker, pod *corev1.Pod, account string) time.Time {
-	return gang.StartOf(pod).Add(tracker.Victims.MinRuntime(account))
+// AsksToStay says whether a pod must not be evicted by priority. A DaemonSet's pod may go: so upstream's preemption has it.
+func AsksToStay(pod *corev1.Pod, now time.Time) bool {
+	return saysToStay(pod) || now.Before(coolUntil(pod))
 }
 
 // coolUntil is when a pod has run for its own minimum runtime, zero if it has none.
 func coolUntil(pod *corev1.Pod) time.Time {
-	cooldown, err := time.ParseDuration(gang.AnnotationOrLabel(pod, batchv1alpha1.CooldownTimeKey))
+	text := gang.AnnotationOrLabel(pod, batchv1alpha1.CooldownTimeKey)
+	if text == "" {
+		return time.Time{} // most pods have none, and an error is costly
+	}
+	cooldown, err := time.ParseDuration(text)
 	if err != nil {
 		return time.Time{}
 	}
 	return gang.StartOf(pod).Add(cooldown)
-}
-
-// HasSay tells whether a pod says something about its eviction.
-func HasSay(pod *corev1.Pod) bool {
-	return gang.AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) != "" || gang.AnnotationOrLabel(pod, batchv1alpha1.CooldownTimeKey) != ""
 }
 
 // budgets are all disruption budgets.
@@ -291,17 +289,4 @@ func (s *Search) budgets() []*policyv1.PodDisruptionBudget {
 		return nil // the informer is in memory and does not fail
 	}
 	return budgets
-}
-
-// totalOf is what all nodes of the scheduler's snapshot have.
-func totalOf(handle fwk.Handle) resources.List {
-	total := resources.List{}
-	nodes, err := handle.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		return total // the snapshot is in memory and does not fail
-	}
-	for _, node := range nodes {
-		total.Add(resources.FromResourceList(node.Node().Status.Allocatable))
-	}
-	return total
 }

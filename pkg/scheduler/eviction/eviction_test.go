@@ -13,6 +13,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -42,15 +43,15 @@ func TestWhoIsAskedForAGang(t *testing.T) {
 		pod("native").NativeGroup("n").Obj(),
 	}
 	node := mustertesting.MakeNode("node").Allocatable("cpu", "16").Obj()
-	s := New(gangs.New(clocktesting.NewFakeClock(time.Now())), &cluster{snapshot: cache.NewSnapshot(pods, []*corev1.Node{node})}, nil)
+	s := New(gangs.New(clocktesting.NewFakeClock(time.Now())).Victims, &cluster{snapshot: cache.NewSnapshot(pods, []*corev1.Node{node})}, nil)
 	infos, err := s.handle.SnapshotSharedLister().NodeInfos().List()
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
-		claimant gangs.Claimant
+		claimant evict.Claimant
 		singles  []string
 	}{
-		"by priority alone": {gangs.Claimant{Priority: 10}, []string{"single", "daemon", "lingers"}},
-		"by shares, too":    {gangs.Claimant{Priority: 0, Account: "q"}, []string{"single", "high", "daemon", "lingers"}},
+		"by priority alone": {evict.Claimant{Priority: 10}, []string{"single", "daemon", "lingers"}},
+		"by shares, too":    {evict.Claimant{Priority: 0, Account: "q"}, []string{"single", "high", "daemon", "lingers"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := s.census(infos, &c.claimant)
@@ -65,5 +66,5 @@ func TestWhoIsAskedForAGang(t *testing.T) {
 			assert.Equal(t, "going", found.leaving[0].AllPods()[0].Name)
 		})
 	}
-	assert.Empty(t, s.census(infos, &gangs.Claimant{Priority: 5}).gangs, "nothing has a lower priority")
+	assert.Empty(t, s.census(infos, &evict.Claimant{Priority: 5}).gangs, "nothing has a lower priority")
 }

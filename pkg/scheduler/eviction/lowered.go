@@ -20,7 +20,9 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/quota"
-	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 const (
@@ -34,11 +36,11 @@ const (
 
 // LowerUsage has pods evicted of queues and users that use more than their limit. It evicts a few at a time, until the context ends. Use
 // exceeds a limit when an administrator lowers the limit.
-func LowerUsage(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
-	l := &lowering{search: New(tracker, handle, nil), pods: handle.SharedInformerFactory().Core().V1().Pods().Lister()}
+func LowerUsage(ctx context.Context, handle fwk.Handle, victims *evict.Victims) {
+	l := &lowering{search: New(victims, handle, nil), pods: handle.SharedInformerFactory().Core().V1().Pods().Lister()}
 	wait.UntilWithContext(ctx, func(context.Context) {
 		if overuse, pods := l.next(time.Now()); len(pods) > 0 {
-			tracker.Victims.EvictFor(overuse, pods)
+			victims.EvictFor(overuse, pods)
 		}
 	}, lowerPeriod)
 }
@@ -52,7 +54,7 @@ type lowering struct {
 
 // next finds the pods that are to be evicted now, all of one account.
 func (l *lowering) next(now time.Time) (quota.Overuse, []*corev1.Pod) {
-	if !l.search.tracker.Leadership.Leads() || len(l.search.tracker.Victims.Overused(nil)) == 0 {
+	if len(l.search.victims.Overused(nil)) == 0 {
 		l.since = nil
 		return quota.Overuse{}, nil
 	}
@@ -64,7 +66,7 @@ func (l *lowering) next(now time.Time) (quota.Overuse, []*corev1.Pod) {
 	since := map[string]time.Time{}
 	var first quota.Overuse
 	var victims []*corev1.Pod
-	for _, overuse := range l.search.tracker.Victims.Overused(leaving) {
+	for _, overuse := range l.search.victims.Overused(leaving) {
 		begun, known := l.since[overuse.Account]
 		if !known {
 			begun = now
@@ -81,11 +83,11 @@ func (l *lowering) next(now time.Time) (quota.Overuse, []*corev1.Pod) {
 // census looks at all pods that have a node. Pods that are being deleted are no candidates and do not count. The same holds for pods that only
 // a label charges.
 func (l *lowering) census(pods []*corev1.Pod) (*census, []types.UID) {
-	c, leaving := newCensus(), l.search.tracker.Victims.Leaving()
+	c, leaving := newCensus(), l.search.victims.Leaving()
 	for _, pod := range pods {
 		switch info, err := framework.NewPodInfo(pod); {
 		case pod.Spec.NodeName == "", err != nil: // it has an invalid affinity, which the API server does not let in
-		case isGoing(pod), l.search.tracker.Quota.IsChargedByLabel(pod):
+		case isGoing(pod), l.search.victims.Quota.IsChargedByLabel(pod):
 			leaving.Insert(pod.UID)
 		case !leaving.Has(pod.UID):
 			c.add(info)
@@ -96,7 +98,7 @@ func (l *lowering) census(pods []*corev1.Pod) (*census, []types.UID) {
 
 // victims are pods of an account that uses too much. No disruption budget forbids their eviction, by its status.
 func (l *lowering) victims(account string, c *census, leaving []types.UID, now time.Time) []*corev1.Pod {
-	candidates := l.search.candidates(gangs.Key{}, c, anyVictim{}, now)
+	candidates := l.search.candidates(state.Key{}, c, anyVictim{}, now)
 	slices.SortStableFunc(candidates, func(a, b *placement.Victim) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Priority(), b.Priority()), b.Since.Compare(a.Since))
 	})
@@ -105,12 +107,12 @@ func (l *lowering) victims(account string, c *census, leaving []types.UID, now t
 	for _, v := range protected {
 		stays[v.Victim.Gang] = true
 	}
-	allowed = slices.DeleteFunc(allowed, func(v *placement.Victim) bool { return v.Kind == placement.WholeGang && stays[v.Gang] })
+	allowed = slices.DeleteFunc(allowed, func(v *placement.Victim) bool { return v.Kind == gang.WholeGang && stays[v.Gang] })
 	units := make([]quota.Unit, len(allowed))
 	for i, v := range allowed {
 		units[i] = quota.Unit{Account: v.Account, Priority: v.Priority(), Requests: v.Requests}
 	}
-	return firstOf(allowed, l.search.tracker.Victims.AboveCapability(account, units, leaving))
+	return firstOf(allowed, l.search.victims.AboveCapability(account, units, leaving))
 }
 
 // firstOf are the pods of the first chosen victims. A whole gang goes with its surplus.
@@ -118,9 +120,9 @@ func firstOf(victims []*placement.Victim, chosen []int) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, i := range chosen {
 		more := victims[i].AllPods()
-		if victims[i].Kind == placement.WholeGang {
+		if victims[i].Kind == gang.WholeGang {
 			for j, v := range victims {
-				if v.Kind == placement.SurplusMember && v.Gang == victims[i].Gang && !slices.Contains(chosen, j) {
+				if v.Kind == gang.SurplusMember && v.Gang == victims[i].Gang && !slices.Contains(chosen, j) {
 					more = append(more, v.AllPods()...)
 				}
 			}

@@ -26,6 +26,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -52,7 +53,7 @@ func newLowered(t *testing.T) *lowered {
 	handle := &withInformers{factory: informers.NewSharedInformerFactory(kubefake.NewClientset(), 0)}
 	l := &lowered{t: t, tracker: gangs.New(clocktesting.NewFakeClock(now)), now: now,
 		store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), budgets: handle.factory.Policy().V1().PodDisruptionBudgets().Informer().GetStore()}
-	l.lowering = &lowering{search: New(l.tracker, handle, nil), pods: corelisters.NewPodLister(l.store)}
+	l.lowering = &lowering{search: New(l.tracker.Victims, handle, nil), pods: corelisters.NewPodLister(l.store)}
 	l.tracker.Quota.EnforceQuota()
 	l.tracker.Victims.EvictPods()
 	l.tracker.Leadership.Lead()
@@ -64,7 +65,7 @@ func (l *lowered) queue(cpu string, change ...func(*schedulingv1beta1.Queue)) {
 	for _, c := range change {
 		c(queue)
 	}
-	l.tracker.Quota.SetQueue(queue)
+	l.tracker.SetQueue(queue)
 }
 
 func (l *lowered) group(name string, minimum, pods int, change ...func(*corev1.Pod)) {
@@ -151,9 +152,9 @@ func TestPodsAboveALoweredCapability(t *testing.T) {
 func TestASiblingDoesNotPayForPodsThatWereBoundByHand(t *testing.T) {
 	l := newLowered(t)
 	l.tracker.Quota.Ledger.SetTotal(resources.List{corev1.ResourceCPU: 20000})
-	l.tracker.Quota.SetQueue(mustertesting.MakeQueue("org").Capability("cpu", "8").Obj())
-	l.tracker.Quota.SetQueue(mustertesting.MakeQueue("other").Parent("org").Obj())
-	l.tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Parent("org").Obj())
+	l.tracker.SetQueue(mustertesting.MakeQueue("org").Capability("cpu", "8").Obj())
+	l.tracker.SetQueue(mustertesting.MakeQueue("other").Parent("org").Obj())
+	l.tracker.SetQueue(mustertesting.MakeQueue("q").Parent("org").Obj())
 	l.group("g", 4, 4)
 	for i := range 5 {
 		l.pod(mustertesting.MakePod(fmt.Sprint("by-hand", i)).QueueName("other").Priority(1000).Annotation(batchv1alpha1.PodPreemptableKey, "false"))
@@ -228,7 +229,7 @@ func TestASearchKnowsWhenItsAnswerMayDiffer(t *testing.T) {
 		pods, err := l.pods.List(labels.Everything())
 		require.NoError(t, err)
 		c, _ := l.census(pods)
-		assert.Empty(t, l.search.candidates(gangs.Key{}, c, anyVictim{}, l.now))
+		assert.Empty(t, l.search.candidates(state.Key{}, c, anyVictim{}, l.now))
 		return c.again
 	}
 	assert.Equal(t, l.now.Add(2*time.Hour), againOf())
@@ -241,8 +242,8 @@ func TestASearchKnowsWhenItsAnswerMayDiffer(t *testing.T) {
 // TestAStandbyLowersNothing: only the leader evicts.
 func TestAStandbyLowersNothing(t *testing.T) {
 	l := newLowered(t)
-	l.search.tracker = gangs.New(clocktesting.NewFakeClock(l.now))
-	l.tracker = l.search.tracker
+	l.tracker = gangs.New(clocktesting.NewFakeClock(l.now))
+	l.search.victims = l.tracker.Victims
 	l.tracker.Quota.EnforceQuota()
 	l.tracker.Victims.EvictPods()
 	l.queue("1")

@@ -19,7 +19,7 @@ const (
 // MakeRoomFor is PostFilter for a pod that a queue is charged for. It evicts the fewest pods that give the pod room and quota, and nominates the
 // pod to the node. The nomination stays until the victims are gone. If nothing is evicted it ends, as it would keep room from other pods.
 func (s *Search) MakeRoomFor(ctx context.Context, pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
-	search, waits := s.tracker.Victims.SearchFor(pod)
+	search, waits := s.victims.SearchFor(pod)
 	if waits {
 		return nil, fwk.NewStatus(fwk.Unschedulable, victimsLeave)
 	}
@@ -30,7 +30,7 @@ func (s *Search) MakeRoomFor(ctx context.Context, pod *corev1.Pod) (*fwk.PostFil
 		}
 		var seat *placement.Seat
 		seat, search.Again = s.SeatFor(ctx, &search.Claimant, &search.Problem, nodes)
-		if node, ok := s.tracker.Victims.CommitSeat(search, seat); ok {
+		if node, ok := s.victims.CommitSeat(search, seat); ok {
 			return framework.NewPostFilterResultWithNominatedNode(node), nil
 		}
 	}

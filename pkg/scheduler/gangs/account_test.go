@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"testing"
@@ -13,11 +13,14 @@ import (
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // chargedTo is the account that a pod is charged to, "" for none.
-func chargedTo(tr *Tracker, pod types.UID) string {
+func chargedTo(tr *gangs.Tracker, pod types.UID) string {
 	account, _, _ := tr.Quota.Ledger.Charged(pod)
 	return account
 }
@@ -39,14 +42,14 @@ func TestTheAccountOfABoundPodIsFixed(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		pod     *corev1.Pod
-		happens func(*Tracker)
+		happens func(*gangs.Tracker)
 	}{
-		"nothing":                     {bound, func(*Tracker) {}},
-		"the PodGroup is deleted":     {bound, func(tr *Tracker) { tr.DeletePodGroup(group) }},
-		"the PodGroup is moved":       {bound, func(tr *Tracker) { tr.SetPodGroup(moved) }},
-		"the PodGroup loses its user": {bound, func(tr *Tracker) { tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupRunning, 1)) }},
-		"the PodGroup is made again":  {bound, func(tr *Tracker) { tr.DeletePodGroup(group); tr.SetPodGroup(renewed) }},
-		"the PodGroup is replaced":    {bound, func(tr *Tracker) { tr.SetPodGroup(renewed) }},
+		"nothing":                     {bound, func(*gangs.Tracker) {}},
+		"the PodGroup is deleted":     {bound, func(tr *gangs.Tracker) { tr.DeletePodGroup(group) }},
+		"the PodGroup is moved":       {bound, func(tr *gangs.Tracker) { tr.SetPodGroup(moved) }},
+		"the PodGroup loses its user": {bound, func(tr *gangs.Tracker) { tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupRunning, 1)) }},
+		"the PodGroup is made again":  {bound, func(tr *gangs.Tracker) { tr.DeletePodGroup(group); tr.SetPodGroup(renewed) }},
+		"the PodGroup is replaced":    {bound, func(tr *gangs.Tracker) { tr.SetPodGroup(renewed) }},
 		"the pod names another queue": {of(func(p *corev1.Pod) { p.Annotations[schedulingv1beta1.QueueNameAnnotation] = "other" }), nil},
 		"the pod leaves its gang":     {of(func(p *corev1.Pod) { delete(p.Annotations, schedulingv1beta1.GroupNameAnnotation) }), nil},
 		"the pod names another gang":  {of(func(p *corev1.Pod) { p.Annotations[schedulingv1beta1.GroupNameAnnotation] = "other" }), nil},
@@ -56,14 +59,14 @@ func TestTheAccountOfABoundPodIsFixed(t *testing.T) {
 			running.SetPodGroup(group)
 			running.SetPod(bound)
 			restarted.SetPod(c.pod)
-			for _, tr := range []*Tracker{running, restarted} {
+			for _, tr := range []*gangs.Tracker{running, restarted} {
 				tr.SetPod(c.pod)
 				if c.happens != nil {
 					c.happens(tr)
 				}
 				assert.Equal(t, "q/bob", chargedTo(tr, "m"))
 				assert.Equal(t, "q/bob", tr.Quota.AccountOf(c.pod))
-				assert.Empty(t, (&selfCheck{tr}).differing([]*corev1.Pod{c.pod}))
+				assert.Empty(t, report.Drifting(tr, []*corev1.Pod{c.pod}))
 				tr.DeletePod(c.pod)
 				assert.Empty(t, chargedTo(tr, "m"))
 			}
@@ -80,7 +83,7 @@ func TestAPodBoundWithoutAQueueStaysUncharged(t *testing.T) {
 	tr.SetPod(bound)
 	assert.Empty(t, tr.Quota.Ledger.Pods())
 	assert.Empty(t, tr.Quota.AccountOf(bound))
-	assert.Empty(t, (&selfCheck{tr}).differing([]*corev1.Pod{bound}))
+	assert.Empty(t, report.Drifting(tr, []*corev1.Pod{bound}))
 }
 
 // TestABindingSaysWhatThePodIsChargedTo covers the pods that the Bind plugin writes on. Annotations of others are replaced.
@@ -111,8 +114,8 @@ func TestABindingSaysWhatThePodIsChargedTo(t *testing.T) {
 func TestAGangIsCheckedAgainstTheQueueThatItsPodsName(t *testing.T) {
 	for _, foreign := range []bool{true, false} {
 		tr := openTracker(t)
-		tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
-		key := Key{Namespace: "default", Name: "g", Foreign: foreign}
+		tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+		key := state.Key{Namespace: "default", Name: "g", Foreign: foreign}
 		group := groupIn(schedulingv1beta1.PodGroupInqueue, 3)
 		group.Spec.Queue = ""
 		member := func(name, queue string) *corev1.Pod {
@@ -123,7 +126,7 @@ func TestAGangIsCheckedAgainstTheQueueThatItsPodsName(t *testing.T) {
 			}
 			return pod
 		}
-		tr.setPodGroup(key, group)
+		tr.SetPodGroupAs(key, group)
 		pods := []*corev1.Pod{member("m0", "q"), member("m1", ""), member("m2", "q")}
 		setPods(tr, pods...)
 		require.Equal(t, gang.Ready, phaseOf(tr, key))
@@ -132,7 +135,7 @@ func TestAGangIsCheckedAgainstTheQueueThatItsPodsName(t *testing.T) {
 		require.NotNil(t, s.Lacks, "it needs 3 cpu of a queue of 2")
 		assert.Contains(t, s.Lacks.Error(), `queue "q"`)
 
-		tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "3").Obj())
+		tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "3").Obj())
 		begin(t, tr, pods[0], nil)
 		for _, pod := range pods {
 			permit(tr, pod)
@@ -145,7 +148,7 @@ func TestAGangIsCheckedAgainstTheQueueThatItsPodsName(t *testing.T) {
 // TestAGangWhosePodsNameDifferentQueuesWaits says which queues, and what to change.
 func TestAGangWhosePodsNameDifferentQueuesWaits(t *testing.T) {
 	tr := openTracker(t)
-	tr.Quota.SetQueue(mustertesting.MakeQueue("red").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("red").Obj())
 	group := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
 	group.Spec.Queue = ""
 	tr.SetPodGroup(group)
@@ -154,8 +157,8 @@ func TestAGangWhosePodsNameDifferentQueuesWaits(t *testing.T) {
 	tr.SetPod(blue)
 	assert.Equal(t, gang.Status{Phase: gang.NotAdmitted, Reason: gang.DifferentQueues}, statusOf(tr, theGang))
 	assert.Equal(t, "waiting until all pods of the gang name the same queue", tr.Gate(red))
-	assert.Equal(t, Explanation{Reason: "DifferentQueues", Message: `the pods of the gang name different queues, "blue" and "red": give all of them the same annotation ` +
-		`scheduling.volcano.sh/queue-name and the same label muster.sh/user, or name a queue in spec.queue of the PodGroup`}, tr.Reports.TakeReport(theGang).Explanation)
+	assert.Equal(t, report.Explanation{Reason: "DifferentQueues", Message: `the pods of the gang name different queues, "blue" and "red": give all of them the same annotation ` +
+		`scheduling.volcano.sh/queue-name and the same label muster.sh/user, or name a queue in spec.queue of the PodGroup`}, report.NewReports(tr).TakeReport(theGang).Explanation)
 
 	tr.SetPod(memberNamed("m1").QueueName("red").Obj())
 	assert.Empty(t, tr.Gate(red))
@@ -181,24 +184,24 @@ func TestOnlyPodsThatWereBoundForThisPodGroupAreEvicted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, clock := newTestTracker(t)
-			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
+			tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
 			waiting := memberNamed("waits").Obj()
 			setPods(tr, append(c.bound, waiting)...)
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, int32(len(c.bound)+1)))
 
 			privileged := c.evicted != nil
-			g := tr.gangs[theGang]
-			assert.Equal(t, privileged, tr.rank(g).Repair)
+			g := tr.Gangs[theGang]
+			assert.Equal(t, privileged, tr.Rank(g).Repair)
 			used, all := tr.Quota.Ledger.Totals("q")
 			assert.Equal(t, privileged, !used.Equal(all), "quota is assumed for the missing member")
 			require.Empty(t, tr.Gate(waiting), "the missing member may join")
-			assert.Equal(t, privileged, tr.Order.OrderKey(waiting, clock.Now()).Rank == rankPartial)
+			assert.Equal(t, privileged, tr.Order.OrderKey(waiting, clock.Now()).Rank == gangs.RankPartial)
 
 			clock.Step(2 * time.Hour)
 			assert.Equal(t, c.evicted, toEvict(tr))
 			begin(t, tr, waiting, nil)
 			result, _ := permit(tr, waiting)
-			assert.Equal(t, Allow, result)
+			assert.Equal(t, gangs.Allow, result)
 		})
 	}
 }
@@ -207,34 +210,34 @@ func TestOnlyPodsThatWereBoundForThisPodGroupAreEvicted(t *testing.T) {
 func TestAGangWhoseQueueWasDeletedWaits(t *testing.T) {
 	queue := mustertesting.MakeQueue("q").Capability("cpu", "2").Obj()
 	tr := openTracker(t)
-	tr.Quota.DeleteQueue(queue)
+	tr.DeleteQueue(queue)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 	pods := []*corev1.Pod{memberNamed("m0").Obj(), memberNamed("m1").Obj(), memberNamed("m2").Obj()}
 	setPods(tr, pods...)
 	requireHeld := func() {
 		t.Helper()
 		require.Equal(t, gang.Status{Phase: gang.NotAdmitted, Reason: gang.Admission}, statusOf(tr, theGang))
-		require.Equal(t, queueIsGone, tr.Gate(pods[2]))
-		require.Equal(t, Explanation{Reason: ReasonWaitingForAdmission, Message: queueIsGone}, tr.Reports.TakeReport(theGang).Explanation)
+		require.Equal(t, gangs.QueueIsGone, tr.Gate(pods[2]))
+		require.Equal(t, report.Explanation{Reason: report.ReasonWaitingForAdmission, Message: gangs.QueueIsGone}, report.NewReports(tr).TakeReport(theGang).Explanation)
 	}
 	requireHeld()
-	tr.Quota.SetQueue(queue)
+	tr.SetQueue(queue)
 	require.Contains(t, toLookAt(tr), theGang)
 
 	begin(t, tr, pods[0], nil)
-	tr.Quota.DeleteQueue(queue)
+	tr.DeleteQueue(queue)
 	requireHeld() // its attempt has ended
-	tr.Quota.SetQueue(queue)
+	tr.SetQueue(queue)
 	begin(t, tr, pods[0], nil)
 	for _, pod := range pods[:2] {
 		permit(tr, pod)
 		tr.SetPod(on(pod, "node"))
 	}
 	require.Equal(t, gang.Running, phaseOf(tr, theGang))
-	tr.Quota.DeleteQueue(queue)
+	tr.DeleteQueue(queue)
 	requireHeld() // further members
 	assert.Equal(t, "q", chargedTo(tr, "m0"), "members that run do so")
-	tr.Quota.SetQueue(queue)
+	tr.SetQueue(queue)
 	assert.Empty(t, tr.Gate(pods[2]), "it is tried, and waits for quota")
 	require.NotNil(t, tr.Quota.QuotaShortage(pods[2]))
 }
@@ -253,7 +256,7 @@ func TestTheQueueDefaultIsNotLookedFor(t *testing.T) {
 // TestASystemCriticalPodIsChargedAndNeverWaits: it may be what the cluster needs to run.
 func TestASystemCriticalPodIsChargedAndNeverWaits(t *testing.T) {
 	tr := openTracker(t)
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
 	setPods(tr, singleNamed("first", "q").Node("n").Obj())
 	require.NotNil(t, tr.Quota.QuotaShortage(singleNamed("other", "q").Obj()))
 	critical := singleNamed("critical", "q").Priority(scheduling.SystemCriticalPriority).Obj()
@@ -299,7 +302,7 @@ func TestTheAccountOfAnotherPodGroupEnds(t *testing.T) {
 // TestAMemberIsChargedToTheAccountThatWasChecked: the scheduling queue may know of a queue that the tracker has not seen yet.
 func TestAMemberIsChargedToTheAccountThatWasChecked(t *testing.T) {
 	tr := openTracker(t)
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
 	group := groupIn(schedulingv1beta1.PodGroupInqueue, 1)
 	group.Spec.Queue = ""
 	tr.SetPodGroup(group)
@@ -308,6 +311,6 @@ func TestAMemberIsChargedToTheAccountThatWasChecked(t *testing.T) {
 	begin(t, tr, named, nil)
 	charged, shortage := tr.Quota.Charge(named)
 	require.Nil(t, shortage)
-	assert.Equal(t, Charged{PodGroup: "g"}, charged)
+	assert.Equal(t, state.Charged{PodGroup: "g"}, charged)
 	assert.Empty(t, chargedTo(tr, "m"))
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"testing"
@@ -11,11 +11,15 @@ import (
 	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // requiring is a tracker whose profile muster requires PodGroups, and whose profile other does not.
-func requiring(t *testing.T) *Tracker {
+func requiring(t *testing.T) *gangs.Tracker {
 	tr := openTracker(t)
 	args := testArgs
 	args.RequirePodGroup = true
@@ -47,10 +51,10 @@ func TestWhoWaitsForAPodGroup(t *testing.T) {
 		tr.SetPod(test.pod)
 		want := ""
 		if test.waits {
-			want = awaitsController
+			want = gangs.AwaitsController
 		}
 		assert.Equal(t, want, tr.Gate(test.pod), name)
-		assert.Equal(t, test.waits, tr.Reports.SpeaksFor(test.pod), name)
+		assert.Equal(t, test.waits, report.NewReports(tr).Explains(test.pod), name)
 	}
 	tr := requiring(t)
 	theirs := single().Label(schedulingx.PodGroupLabel, "g").Obj()
@@ -63,13 +67,13 @@ func TestAPodSaysThatItWaitsForTheController(t *testing.T) {
 	tr := requiring(t)
 	pod := singleNamed("p", "q").Obj()
 	tr.SetPod(pod)
-	key, _ := tr.keyOf(pod)
-	report := tr.Reports.TakeReport(key)
-	assert.Equal(t, ReasonWaitingForController, report.Reason)
-	assert.Contains(t, report.Message, "waiting for muster-controller to give the pod its PodGroup")
-	assert.Contains(t, report.Message, "whether muster-controller runs")
-	assert.Equal(t, 1, report.Count)
-	assert.Equal(t, Held, tr.Enter(pod).Role, "also if it has passed the gate as the probe of a standby")
+	key, _ := tr.KeyOf(pod)
+	waits := report.NewReports(tr).TakeReport(key)
+	assert.Equal(t, report.ReasonWaitingForController, waits.Reason)
+	assert.Contains(t, waits.Message, "waiting for muster-controller to give the pod its PodGroup")
+	assert.Contains(t, waits.Message, "whether muster-controller runs")
+	assert.Equal(t, 1, waits.Count)
+	assert.Equal(t, state.Held, tr.Enter(pod).Role, "also if it has passed the gate as the probe of a standby")
 }
 
 // TestAPodThatWaitedForItsPodGroupStartsWithIt: whichever of the tracker and the scheduling queue hears first of the annotation.
@@ -80,23 +84,23 @@ func TestAPodThatWaitedForItsPodGroupStartsWithIt(t *testing.T) {
 			tr := clock.tracker
 			bare := singleNamed("p", "q").Obj()
 			tr.SetPod(bare)
-			require.Equal(t, awaitsController, tr.Gate(bare))
+			require.Equal(t, gangs.AwaitsController, tr.Gate(bare))
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
 			adopted := singleNamed("p", "q").Group("g").Obj()
 			if !queueIsLate {
-				require.Equal(t, notSeen, tr.Gate(adopted))
+				require.Equal(t, gangs.NotSeen, tr.Gate(adopted))
 				tr.SetPod(adopted)
 				assert.Empty(t, tr.Gate(adopted))
 				return
 			}
 			tr.SetPod(adopted)
-			require.Equal(t, notSeen, tr.Gate(bare), "the queue's pod is older")
-			clock.step(queueLag)
-			actions := (&dispatcher{tr}).nextActions(readyKey)
+			require.Equal(t, gangs.NotSeen, tr.Gate(bare), "the queue's pod is older")
+			clock.step(gangs.QueueLag)
+			actions := dispatch.NewDispatcher(tr).NextActions(state.ReadyKey)
 			assert.Equal(t, []string{"p"}, namesOf(actions.Activate))
 			assert.Empty(t, tr.Gate(adopted))
-			assert.Len(t, tr.gangs, 1, "nothing is left of the gang that it was while it waited")
-			assert.Empty(t, tr.detached)
+			assert.Len(t, tr.Gangs, 1, "nothing is left of the gang that it was while it waited")
+			assert.Empty(t, tr.Detached)
 		})
 	}
 }
@@ -106,13 +110,13 @@ func TestASurplusPodThatWaitedForItsPodGroupIsActivated(t *testing.T) {
 	tr := requiring(t)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupRunning, 1))
 	tr.SetPod(on(memberNamed("first").Obj(), "node"))
-	(&dispatcher{tr}).nextActions(theGang)
+	dispatch.NewDispatcher(tr).NextActions(theGang)
 	bare := singleNamed("p", "q").Obj()
 	tr.SetPod(bare)
-	require.Equal(t, awaitsController, tr.Gate(bare))
+	require.Equal(t, gangs.AwaitsController, tr.Gate(bare))
 	tr.SetPod(memberNamed("p").Obj())
-	assert.Equal(t, []string{"p"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
-	assert.Empty(t, tr.unseen)
+	assert.Equal(t, []string{"p"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
+	assert.Empty(t, tr.Unseen)
 }
 
 // TestAPodThatIsDeletedWhileItWaitsForItsPodGroupIsForgotten: nothing is left of it.
@@ -122,13 +126,13 @@ func TestAPodThatIsDeletedWhileItWaitsForItsPodGroupIsForgotten(t *testing.T) {
 	tr.SetPod(pod)
 	tr.Gate(pod)
 	tr.DeletePod(pod)
-	assert.Empty(t, tr.gangs)
-	assert.Empty(t, tr.members)
+	assert.Empty(t, tr.Gangs)
+	assert.Empty(t, tr.Members)
 }
 
 // queueClock is a requiring tracker with its clock.
 type queueClock struct {
-	tracker *Tracker
+	tracker *gangs.Tracker
 	step    func(time.Duration)
 }
 

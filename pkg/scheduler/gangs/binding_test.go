@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"testing"
@@ -10,6 +10,9 @@ import (
 
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -29,10 +32,10 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 	}
 	fail()
 	assert.Empty(t, tr.Gate(pods[1]), "the gate is open to it")
-	assert.Equal(t, []string{"g-1"}, namesOf((&dispatcher{tr}).nextActions(key).Activate))
+	assert.Equal(t, []string{"g-1"}, namesOf(dispatch.NewDispatcher(tr).NextActions(key).Activate))
 	order := tr.Order.OrderKey(pods[1], clock.Now())
-	assert.Equal(t, rankPartial, order.Rank)
-	assert.Equal(t, Entry{Role: Chosen}, tr.Enter(pods[1]), "the gang is not decided again")
+	assert.Equal(t, gangs.RankPartial, order.Rank)
+	assert.Equal(t, state.Entry{Role: state.Chosen}, tr.Enter(pods[1]), "the gang is not decided again")
 
 	// Another gang that is decided in the meantime sees that the room is taken.
 	other := gangOf(tr, "h", 1, 1)[0]
@@ -48,41 +51,41 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 
 	// It fails again: the first time it was at once, now it backs off.
 	for i, pod := range pods[1:] {
-		require.Equal(t, Chosen, tr.Enter(pod).Role)
+		require.Equal(t, state.Chosen, tr.Enter(pod).Role)
 		result, _ := permit(tr, pod)
-		require.Equal(t, []PermitResult{Wait, Allow}[i], result)
+		require.Equal(t, []gangs.PermitResult{gangs.Wait, gangs.Allow}[i], result)
 	}
 	fail()
 	assert.Equal(t, "the gang could not be placed and backs off", tr.Gate(pods[1]))
 	assert.Equal(t, gang.Status{Phase: gang.Attempting, Reason: gang.BackOff, Until: clock.Now().Add(time.Second)}, statusOf(tr, key))
-	assert.Empty(t, (&dispatcher{tr}).nextActions(key).Activate)
+	assert.Empty(t, dispatch.NewDispatcher(tr).NextActions(key).Activate)
 	clock.Step(time.Second)
 	assert.Empty(t, tr.Gate(pods[1]))
-	assert.Equal(t, []string{"g-1"}, namesOf((&dispatcher{tr}).nextActions(key).Activate))
+	assert.Equal(t, []string{"g-1"}, namesOf(dispatch.NewDispatcher(tr).NextActions(key).Activate))
 
 	// It finds no node any more: now the gang is decided like any gang, and it still goes first.
-	require.Equal(t, Chosen, tr.Enter(pods[1]).Role)
+	require.Equal(t, state.Chosen, tr.Enter(pods[1]).Role)
 	assert.True(t, tr.Fail(pods[1]))
 	clock.Step(10 * time.Second)
 	tr.SetPod(on(pods[2], "g-2"))
 	assert.Empty(t, tr.Gate(pods[1]))
-	assert.Equal(t, rankPartial, tr.Order.OrderKey(pods[1], clock.Now()).Rank)
-	assert.Equal(t, Scout, tr.Enter(pods[1]).Role)
+	assert.Equal(t, gangs.RankPartial, tr.Order.OrderKey(pods[1], clock.Now()).Rank)
+	assert.Equal(t, state.Scout, tr.Enter(pods[1]).Role)
 }
 
 func TestTheQuotaOfAMemberWhoseBindingFailsStaysAssumed(t *testing.T) {
 	tr := openTracker(t)
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
 	startAttempt(t, tr, 2)
 	result, _ := permit(tr, memberNamed("m1").Obj())
-	require.Equal(t, Allow, result)
+	require.Equal(t, gangs.Allow, result)
 	tr.SetPod(memberNamed("m0").Node("n").Obj())
 	unreserve(tr, memberNamed("m1").Node("n").Obj())
 	single := singleNamed("single", "q").Obj()
 	assert.NotNil(t, tr.Quota.QuotaShortage(single), "nothing comes in between")
 	assert.Nil(t, tr.Quota.QuotaShortage(memberNamed("m1").Obj()), "the member has its quota")
 	result, _ = permit(tr, memberNamed("m1").Obj())
-	assert.Equal(t, Allow, result)
+	assert.Equal(t, gangs.Allow, result)
 	assert.EqualValues(t, 2000, tr.Quota.Ledger.Used("q")[corev1.ResourceCPU])
 }
 
@@ -91,9 +94,9 @@ func TestABindingThatFailedIsForgottenWhenItsGangIsBoundAsAWhole(t *testing.T) {
 	pods := gangOf(tr, "g", 2, 2)
 	release(t, tr, pods)
 	unreserve(tr, on(pods[1], "n"))
-	require.Equal(t, Chosen, tr.Enter(pods[1]).Role)
+	require.Equal(t, state.Chosen, tr.Enter(pods[1]).Role)
 	result, _ := permit(tr, pods[1])
-	require.Equal(t, Allow, result)
+	require.Equal(t, gangs.Allow, result)
 	setPods(tr, on(pods[0], "n"), on(pods[1], "n"))
 	require.Equal(t, gang.Running, phaseOf(tr, keyNamed("g")))
 
@@ -105,16 +108,16 @@ func TestABindingThatFailedIsForgottenWhenItsGangIsBoundAsAWhole(t *testing.T) {
 	require.Empty(t, tr.Gate(replacement))
 	begin(t, tr, replacement, nil)
 	result, _ = permit(tr, replacement)
-	require.Equal(t, Allow, result)
+	require.Equal(t, gangs.Allow, result)
 	unreserve(tr, on(replacement, "n"))
 	assert.Empty(t, tr.Gate(replacement))
-	assert.Equal(t, []string{"new"}, namesOf((&dispatcher{tr}).nextActions(keyNamed("g")).Activate))
+	assert.Equal(t, []string{"new"}, namesOf(dispatch.NewDispatcher(tr).NextActions(keyNamed("g")).Activate))
 }
 
 func TestAMemberThatIsPlacedAnewIsRolledBackWhenBoundOnesAreLost(t *testing.T) {
-	for name, lose := range map[string]func(*Tracker, *corev1.Pod){
-		"deleted":       func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) },
-		"being deleted": func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(deleting(pod)) },
+	for name, lose := range map[string]func(*gangs.Tracker, *corev1.Pod){
+		"deleted":       func(tr *gangs.Tracker, pod *corev1.Pod) { tr.DeletePod(pod) },
+		"being deleted": func(tr *gangs.Tracker, pod *corev1.Pod) { tr.SetPod(deleting(pod)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
@@ -122,13 +125,13 @@ func TestAMemberThatIsPlacedAnewIsRolledBackWhenBoundOnesAreLost(t *testing.T) {
 			release(t, tr, pods)
 			setPods(tr, on(pods[0], "g-0"), on(pods[1], "g-1"))
 			unreserve(tr, on(pods[2], "g-2"))
-			require.Equal(t, Chosen, tr.Enter(pods[2]).Role)
+			require.Equal(t, state.Chosen, tr.Enter(pods[2]).Role)
 
 			// Before it has its room again, two that it needs go. The gang has no other pods, so the attempt cannot end well.
 			lose(tr, on(pods[0], "g-0"))
 			lose(tr, on(pods[1], "g-1"))
-			assert.Nil(t, tr.gangs[keyNamed("g")].attempt)
-			assert.Equal(t, Held, tr.Enter(pods[2]).Role)
+			assert.Nil(t, tr.Gangs[keyNamed("g")].Attempt)
+			assert.Equal(t, state.Held, tr.Enter(pods[2]).Role)
 		})
 	}
 }
@@ -143,7 +146,7 @@ func TestAGangIsDecidedAgainWhenABindingFailsAfterTheMinimumWasRaised(t *testing
 	unreserve(tr, on(pods[0], "g-0"))
 	assert.Equal(t, gang.Ready, phaseOf(tr, keyNamed("g")))
 	assert.Empty(t, tr.Gate(pods[0]))
-	assert.Equal(t, Scout, tr.Enter(pods[0]).Role)
+	assert.Equal(t, state.Scout, tr.Enter(pods[0]).Role)
 }
 
 // TestAMemberThatIsBoundAfterAllEndsItsAttempt covers a binding that succeeded although its answer was lost. The random histories found
@@ -153,10 +156,10 @@ func TestAMemberThatIsBoundAfterAllEndsItsAttempt(t *testing.T) {
 	pods := gangOf(tr, "g", 3, 3)
 	release(t, tr, pods)
 	unreserve(tr, on(pods[1], "g-1"))
-	require.NotNil(t, tr.gangs[keyNamed("g")].attempt)
+	require.NotNil(t, tr.Gangs[keyNamed("g")].Attempt)
 	tr.SetPod(on(pods[1], "g-1"))
 	assert.Equal(t, gang.Running, phaseOf(tr, keyNamed("g")))
-	assert.Nil(t, tr.gangs[keyNamed("g")].attempt)
+	assert.Nil(t, tr.Gangs[keyNamed("g")].Attempt)
 
 	tr.DeletePod(pods[0])
 	other := gangOf(tr, "h", 1, 1)[0]
@@ -173,8 +176,8 @@ func TestAMemberGoesFirstThoughNoOtherIsBoundYet(t *testing.T) {
 	release(t, tr, pods)
 	unreserve(tr, on(pods[0], "n"))
 	require.Empty(t, tr.Gate(pods[0]))
-	assert.Equal(t, rankPartial, tr.Order.OrderKey(pods[0], clock.Now()).Rank)
-	require.Equal(t, Chosen, tr.Enter(pods[0]).Role)
+	assert.Equal(t, gangs.RankPartial, tr.Order.OrderKey(pods[0], clock.Now()).Rank)
+	require.Equal(t, state.Chosen, tr.Enter(pods[0]).Role)
 	require.Empty(t, tr.Gate(pods[0]))
-	assert.Equal(t, rankNormal, tr.Order.OrderKey(pods[0], clock.Now()).Rank)
+	assert.Equal(t, gangs.RankNormal, tr.Order.OrderKey(pods[0], clock.Now()).Rank)
 }

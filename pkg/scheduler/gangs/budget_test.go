@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -12,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -21,7 +24,7 @@ func TestSearchesTakeAFifthOfTheTimeAtMost(t *testing.T) {
 	const took = 28 * time.Millisecond
 	tr, clock := newTestTracker(t)
 	tr.Victims.EvictPods()
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Obj())
 	begun, spent, searched := clock.Now(), time.Duration(0), sets.New[types.UID]()
 	try := func(pod *corev1.Pod) {
 		search, _ := tr.Victims.SearchFor(pod)
@@ -36,7 +39,7 @@ func TestSearchesTakeAFifthOfTheTimeAtMost(t *testing.T) {
 		require.False(t, ok)
 		searched.Insert(pod.UID)
 		spent += took
-		assert.LessOrEqual(t, spent, searchBurst+took+clock.Since(begun)/searchPart)
+		assert.LessOrEqual(t, spent, evict.SearchBurst+took+clock.Since(begun)/evict.SearchPart)
 	}
 	for i := range 300 {
 		pod := singleNamed(fmt.Sprint("p", i), "q").Priority(int32(i)).Obj() // none is like another
@@ -47,10 +50,10 @@ func TestSearchesTakeAFifthOfTheTimeAtMost(t *testing.T) {
 	assert.Equal(t, 1, tr.Quota.Ledger.SharesComputed(), "nothing has changed meanwhile")
 	ticks := 0
 	for ; searched.Len() < 300 && ticks < 300; ticks++ {
-		actions, _ := (&dispatcher{tr}).tick()
+		actions, _ := dispatch.NewDispatcher(tr).Tick()
 		assert.Empty(t, actions.Activate)
-		tried := (&dispatcher{tr}).nextActions(readyKey).Activate
-		assert.LessOrEqual(t, len(tried), askedAtOnce)
+		tried := dispatch.NewDispatcher(tr).NextActions(state.ReadyKey).Activate
+		assert.LessOrEqual(t, len(tried), evict.AskedAtOnce)
 		for _, pod := range tried {
 			try(pod)
 		}
@@ -61,14 +64,14 @@ func TestSearchesTakeAFifthOfTheTimeAtMost(t *testing.T) {
 }
 
 func TestShortSearchesAreNotBounded(t *testing.T) {
-	var b searchBudget
+	var b evict.SearchBudget
 	now := time.Unix(1000, 0)
 	for range 1000 {
-		assert.Zero(t, b.restIn(now))
-		b.spend(time.Millisecond, now)
+		assert.Zero(t, b.RestIn(now))
+		b.Spend(time.Millisecond, now)
 		now = now.Add(10 * time.Millisecond)
 	}
-	b.spend(9*time.Second, now)
-	assert.InDelta(t, float64(5*(9*time.Second-searchBurst)), float64(b.restIn(now)), float64(100*time.Millisecond))
-	assert.Zero(t, b.restIn(now.Add(time.Minute)))
+	b.Spend(9*time.Second, now)
+	assert.InDelta(t, float64(5*(9*time.Second-evict.SearchBurst)), float64(b.RestIn(now)), float64(100*time.Millisecond))
+	assert.Zero(t, b.RestIn(now.Add(time.Minute)))
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -24,7 +26,7 @@ func TestConcurrentCallersOfTheTracker(t *testing.T) {
 	const callers, rounds = 6, 100
 	tr := openTracker(t)
 	for _, name := range concurrentQueues {
-		tr.Quota.SetQueue(mustertesting.MakeQueue(name).Capability("cpu", "1000").Obj())
+		tr.SetQueue(mustertesting.MakeQueue(name).Capability("cpu", "1000").Obj())
 	}
 	var group sync.WaitGroup
 	left := make([][]*corev1.Pod, callers)
@@ -44,7 +46,7 @@ func TestConcurrentCallersOfTheTracker(t *testing.T) {
 	want, all := map[string]resources.Sums{"root": {}}, []*corev1.Pod{}
 	for _, name := range concurrentQueues {
 		want[name] = resources.Sums{}
-		tr.Quota.SetQueue(mustertesting.MakeQueue(name).Capability("cpu", "1000").Obj())
+		tr.SetQueue(mustertesting.MakeQueue(name).Capability("cpu", "1000").Obj())
 	}
 	for caller, pods := range left {
 		for _, pod := range pods {
@@ -59,13 +61,13 @@ func TestConcurrentCallersOfTheTracker(t *testing.T) {
 		assert.True(t, used.Equal(withAssumed), "nothing is assumed of %s", queue)
 	}
 	require.Empty(t, tr.Quota.Ledger.Differing())
-	require.Empty(t, (&selfCheck{tr}).differing(all))
+	require.Empty(t, report.Drifting(tr, all))
 }
 
 func queueOfCaller(caller, n int) string { return concurrentQueues[(caller+n)%len(concurrentQueues)] }
 
 // runGang takes a gang of two through its cycles. Other callers may end them early. Then it goes.
-func runGang(tr *Tracker, caller, n int) {
+func runGang(tr *gangs.Tracker, caller, n int) {
 	name := fmt.Sprint("gang-", caller)
 	pg := func(queue string) *schedulingv1beta1.PodGroup {
 		return mustertesting.MakePodGroup(name).UID(fmt.Sprint(name, n)).MinMember(2).Queue(queue).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
@@ -106,7 +108,7 @@ func runGang(tr *Tracker, caller, n int) {
 }
 
 // runSingle takes a pod without a gang through its cycle. It also adds and deletes a bound pod that asks for too much.
-func runSingle(tr *Tracker, caller, n int) {
+func runSingle(tr *gangs.Tracker, caller, n int) {
 	queue := queueOfCaller(caller, n)
 	single := singleNamed(fmt.Sprint("single-", caller, "-", n), queue).Obj()
 	huge := singleNamed(fmt.Sprint("huge-", caller, "-", n), queue).Requests("cpu", []string{"8Ei", "10000000000000000"}[n%2]).Node("n").Obj()
@@ -124,7 +126,7 @@ func runSingle(tr *Tracker, caller, n int) {
 }
 
 // leavePods leaves a bound pod of each kind.
-func leavePods(tr *Tracker, caller int) []*corev1.Pod {
+func leavePods(tr *gangs.Tracker, caller int) []*corev1.Pod {
 	name, queue := fmt.Sprint("left-", caller), queueOfCaller(caller, 0)
 	tr.SetPodGroup(mustertesting.MakePodGroup(name).UID(name).MinMember(1).Queue(queue).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
 	pods := []*corev1.Pod{
@@ -136,24 +138,24 @@ func leavePods(tr *Tracker, caller int) []*corev1.Pod {
 }
 
 // moveQueues has queues change their parents and capabilities, go and come.
-func moveQueues(tr *Tracker, rounds int) {
+func moveQueues(tr *gangs.Tracker, rounds int) {
 	for n := range rounds {
 		parent := []string{"", "q0"}[n%2]
-		tr.Quota.SetQueue(mustertesting.MakeQueue("q1").Parent(parent).Capability("cpu", fmt.Sprint(500+n)).Obj())
+		tr.SetQueue(mustertesting.MakeQueue("q1").Parent(parent).Capability("cpu", fmt.Sprint(500+n)).Obj())
 		last := mustertesting.MakeQueue("q2").Parent(parent).Capability("cpu", "1000").Obj()
-		tr.Quota.DeleteQueue(last)
-		tr.Quota.SetQueue(last)
+		tr.DeleteQueue(last)
+		tr.SetQueue(last)
 	}
 }
 
 // askTracker asks what the other parts of the scheduler ask while pods come and go.
-func askTracker(tr *Tracker, rounds int) {
+func askTracker(tr *gangs.Tracker, rounds int) {
 	for n := range rounds {
 		name := fmt.Sprint("gang-", n%6)
-		tr.Reports.TakeReport(keyNamed(name))
-		tr.Reports.WaitingPods(keyNamed(name))
+		report.NewReports(tr).TakeReport(keyNamed(name))
+		report.NewReports(tr).WaitingPods(keyNamed(name))
 		tr.Quota.QuotaShortage(singleNamed("asks", queueOfCaller(n, 0)).Obj())
 		tr.Quota.Ledger.Differing()
-		(&selfCheck{tr}).differing(nil)
+		report.Drifting(tr, nil)
 	}
 }

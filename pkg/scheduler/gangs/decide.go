@@ -1,6 +1,7 @@
 package gangs
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,14 +14,19 @@ import (
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/gangmetrics"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // Snapshot is the input of a decision on a gang. It does not change; Commit refuses a decision if the gang has changed since.
 type Snapshot struct {
 	// Key names the gang.
-	Key Key
+	Key state.Key
 	// Problem is the placement problem.
 	Problem placement.Problem
+	// NoTopology says why it is not known where the gang may go in the network, "" if it is.
+	NoTopology string
 	// TooMuch says that the members ask for more than any cluster has; nil if they do not.
 	TooMuch error
 	// Lacks says which queue is short of quota, nil if none is or quota is not enforced.
@@ -44,51 +50,52 @@ type Snapshot struct {
 }
 
 // Decisions are the steps of a scout's cycle.
-type Decisions struct{ t *Tracker }
+type Decisions struct{ t *store }
 
 // Snapshot begins the decision on the gang of a scout. It returns nil when there is nothing to decide any more, or not yet.
 func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
-	c.t.mu.Lock()
-	defer c.t.mu.Unlock()
-	g, m := c.t.find(scoutPod.UID)
+	c.t.Lock()
+	defer c.t.Unlock()
+	g, m := c.t.Find(scoutPod.UID)
 	if m == nil {
 		return nil
 	}
-	phase := c.t.status(g).Phase
+	phase := c.t.Status(g).Phase
 	members := g.Choose()
 	if phase != gang.Ready && phase != gang.Unschedulable || len(members) == 0 {
 		return nil
 	}
-	now := c.t.clock.Now()
-	g.scout = scout{uid: m.UID, called: now} // it is not called again before the decision
-	c.t.fixPriority(g)
+	now := c.t.Clock.Now()
+	g.Scout = gang.Scout{UID: m.UID, Called: now} // it is not called again before the decision
+	c.t.FixPriority(g)
 	s := &Snapshot{
-		Key: g.key, scout: m.UID, account: g.podGroup.account, changes: g.changes, released: c.t.WaitList.held.returned, begun: now, unwoken: phase == gang.Unschedulable,
+		Key: g.Key, scout: m.UID, account: g.PodGroup.Account, changes: g.Changes, released: c.t.WaitList.Held.Returned, begun: now, unwoken: phase == gang.Unschedulable,
 	}
-	standing := c.t.WaitList.book.StandingOf(g.key, now)
+	standing := c.t.WaitList.Book.StandingOf(g.Key, now)
 	s.QuotaReserved, s.retryIn = standing.QuotaReserved, standing.RetryIn
 	s.Problem = placement.Problem{
 		Members:  members,
 		SameGang: func(pod *corev1.Pod) bool { key, ok := gang.KeyOf(pod); return ok && key == s.Key },
 		InGang:   gang.IsMember,
-		Priority: c.t.priorityOf(g),
-		Held:     c.assumedByOthers(g, c.t.priorityOf(g)),
-		Exact:    g.retry.exact,
-		Reserved: standing.Places, Reserve: standing.Choose, Renew: standing.Renew, Avoid: standing.Avoid, GivenUp: standing.GivenUp,
+		Priority: c.t.PriorityOf(g),
+		Held:     c.t.WaitList.AssumedByOthers(g, c.t.PriorityOf(g)),
+		Exact:    g.Retry.Exact,
+		Reserved: standing.Places, Reserve: standing.Choose, Renew: standing.Renew, Avoid: standing.Avoid, NoPlaces: standing.NoPlaces,
 	}
-	if queue := c.t.Quota.queueOf(s.account); queue != "" {
-		s.Problem.OwnQueue = func(pod *corev1.Pod) bool { return c.t.Quota.isChargedTo(pod, queue) }
+	if queue := c.t.Quota.QueueOf(s.account); queue != "" {
+		s.Problem.OwnQueue = func(pod *corev1.Pod) bool { return c.t.Quota.IsChargedTo(pod, queue) }
 	}
 	c.addReserved(g, s)
-	wants := requests(members)
+	s.Problem.Topology, s.NoTopology = c.t.Topology.of(g)
+	wants := gang.Requests(members)
 	s.TooMuch = wants.Validate()
-	if s.TooMuch == nil && c.t.Quota.enforced && s.account != "" {
+	if s.TooMuch == nil && c.t.Quota.Enforced && s.account != "" {
 		s.wants = wants
-		if s.Lacks = c.t.Quota.quotaFor(g, s.wants); s.Lacks != nil {
+		if s.Lacks = c.t.Quota.QuotaFor(g, s.wants); s.Lacks != nil {
 			s.ExceedsCapability = c.t.Quota.Ledger.Exceeds(s.account, s.wants)
 		}
 	}
-	s.MayEvict = s.TooMuch == nil && !s.ExceedsCapability && c.t.Victims.searchIn(g, now) == 0
+	s.MayEvict = s.TooMuch == nil && s.NoTopology == "" && !s.ExceedsCapability && c.t.Victims.SearchIn(g, now) == 0
 	if g.CountWaiting() > len(members) {
 		c.addSpare(g, s)
 	}
@@ -96,7 +103,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 }
 
 // addSpare adds the members that wait and need not start, and the rule for exchanging members that do not fit.
-func (c *Decisions) addSpare(g *group, s *Snapshot) {
+func (c *Decisions) addSpare(g *gang.Group, s *Snapshot) {
 	starting := sets.New(gang.UIDs(s.Problem.Members)...)
 	for _, m := range g.Waiting() {
 		if !starting.Has(m.UID) {
@@ -109,166 +116,165 @@ func (c *Decisions) addSpare(g *group, s *Snapshot) {
 // choose returns the members that start if only the given ones wait. It returns nil if these are too few, the gang has changed, or quota is
 // missing.
 func (c *Decisions) choose(s *Snapshot, waiting []*gang.Member) []*gang.Member {
-	c.t.mu.Lock()
-	defer c.t.mu.Unlock()
-	g := c.t.gangs[s.Key]
-	if g == nil || g.changes != s.changes {
+	c.t.Lock()
+	defer c.t.Unlock()
+	g := c.t.Gangs[s.Key]
+	if g == nil || g.Changes != s.changes {
 		return nil
 	}
 	members := g.ChooseFrom(waiting)
-	if len(members) == 0 || s.wants != nil && c.t.Quota.quotaFor(g, requests(members)) != nil {
+	if len(members) == 0 || s.wants != nil && c.t.Quota.QuotaFor(g, gang.Requests(members)) != nil {
 		return nil
 	}
 	return members
 }
 
-// assumedByOthers is what the attempts of other gangs have assumed on each node. It includes what is kept for pods of at least the given
-// priority. g is nil for a pod.
-func (c *Decisions) assumedByOthers(g *group, priority int32) map[string]resources.List {
-	held := map[string]resources.List{}
-	for _, other := range c.t.attempting {
-		if other != g {
-			addAmounts(held, other.attempt.assumed)
-		}
-	}
-	c.t.WaitList.addPodSeats(held, noUID, priority)
-	return held
-}
-
 // addReserved adds the reservations against the gang.
-func (c *Decisions) addReserved(g *group, s *Snapshot) {
+func (c *Decisions) addReserved(g *gang.Group, s *Snapshot) {
 	s.leaves = sets.New[int]()
-	for _, reserved := range c.t.WaitList.reservedFrom(g, requests(s.Problem.Members)) {
+	for _, reserved := range c.t.WaitList.ReservedFrom(g, gang.Requests(s.Problem.Members)) {
 		s.Problem.HeldByReservation = true
 		s.leaves.Insert(reserved.Version)
-		addAmounts(s.Problem.Held, reserved.Amounts)
-	}
-}
-
-func addAmounts(sums, amounts map[string]resources.List) {
-	for node, amount := range amounts {
-		sum := sums[node].Clone()
-		sum.Add(amount)
-		sums[node] = sum
+		state.AddAmounts(s.Problem.Held, reserved.Amounts)
 	}
 }
 
 // Commit carries out a decision. A yes begins an attempt, and returns the pods to activate. A no makes the gang wait for an event that may
 // help it. Commit returns false, and does nothing, when the gang has changed since the snapshot.
 func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*corev1.Pod, ok bool) {
-	c.t.mu.Lock()
-	defer c.t.mu.Unlock()
-	g := c.t.gangs[s.Key]
-	if g == nil || g.attempt != nil || !g.podGroup.exists || !c.t.isAdmitted(g) || g.podGroup.account != s.account || g.Seated() {
+	c.t.Lock()
+	defer c.t.Unlock()
+	g := c.t.Gangs[s.Key]
+	if g == nil || g.Attempt != nil || !g.PodGroup.Exists || !c.t.IsAdmitted(g) || g.PodGroup.Account != s.account || g.Seated() {
 		c.discard(g, s)
 		return nil, false
 	}
-	if d.Feasibility == placement.Impossible && (d.Seat == nil || g.changes != s.changes || !c.evict(g, s, d)) {
+	if d.Feasibility == placement.Impossible && (d.Seat == nil || g.Changes != s.changes || !c.evict(g, s, d)) {
 		c.refuse(g, s, d)
 		return nil, true
 	} else if d.Feasibility == placement.Impossible {
 		return nil, true
 	}
-	if g.changes != s.changes && !slices.Equal(gang.UIDs(g.Choose()), gang.UIDs(d.Members)) {
+	if g.Changes != s.changes && !slices.Equal(gang.UIDs(g.Choose()), gang.UIDs(d.Members)) {
 		c.discard(g, s)
 		return nil, false
 	}
-	if s.wants != nil && c.t.Quota.quotaFor(g, requests(d.Members)) != nil { // the queue has changed, or a pod was bound by another scheduler
+	if s.Problem.Topology != nil && !c.isSameTree(s) {
+		c.discard(g, s)
+		return nil, false
+	}
+	if s.wants != nil && c.t.Quota.QuotaFor(g, gang.Requests(d.Members)) != nil { // the queue has changed, or a pod was bound by another scheduler
 		c.discard(g, s)
 		return nil, false
 	}
 	c.noteYes(g, s, d.Feasibility == placement.Possible)
 	activate, e := c.begin(g, s, d)
-	c.t.apply(g, e)
+	c.t.Apply(g, e)
 	return activate, true
 }
 
+// isSameTree says whether the domains are still those of the decision.
+func (c *Decisions) isSameTree(s *Snapshot) bool {
+	now := c.t.Topology.current()
+	return now != nil && now.Generation == s.Problem.Topology.Tree.Generation
+}
+
 // discard ends a decision on a gang that has changed. The cycle of its scout is over, so a scout is called again.
-func (c *Decisions) discard(g *group, s *Snapshot) {
-	c.t.metrics.attempts.WithLabelValues(resultChanged).Inc()
+func (c *Decisions) discard(g *gang.Group, s *Snapshot) {
+	c.t.Metrics.Attempts.WithLabelValues(gangmetrics.ResultChanged).Inc()
 	if g == nil {
 		return
 	}
-	if g.scout.uid == s.scout {
-		g.scout.called = time.Time{}
+	if g.Scout.UID == s.scout {
+		g.Scout.Called = time.Time{}
 	}
-	c.t.apply(g, gang.Only(gang.ToLook))
+	c.t.Apply(g, gang.Only(gang.ToLook))
 }
 
 // begin starts the attempt: the members' requests are assumed, on nodes and in the queue.
-func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activate []*corev1.Pod, e gang.Effects) {
-	a := newAttempt()
-	a.certain, a.exact, a.order = d.Feasibility == placement.Possible, s.Problem.Exact, d.Order
-	a.deadline = c.t.clock.Now().Add(c.t.settings.args.PermitTimeout.Duration)
-	a.leaves = s.leaves
+func (c *Decisions) begin(g *gang.Group, s *Snapshot, d *placement.Decision) (activate []*corev1.Pod, e gang.Effects) {
+	a := gang.NewAttempt()
+	a.Certain, a.Exact, a.Order = d.Feasibility == placement.Possible, s.Problem.Exact || s.Problem.Topology != nil, d.Order
+	a.Deadline = c.t.Clock.Now().Add(c.t.Settings.Args.PermitTimeout.Duration)
+	a.Leaves = s.leaves
 	for _, m := range d.Members {
-		a.assume(m, d.Places[m.UID])
+		a.Assume(m, d.Places[m.UID])
 		activate = append(activate, m.Pod)
 	}
-	if a.order != nil {
+	if a.Order != nil {
 		activate = nil // one after the other
 	}
-	g.attempt, g.scout, g.decision = a, scout{}, nil
-	c.t.attempting[g.key] = g
-	c.t.WaitList.book.Attempts(g.key, a.certain)
-	c.t.assumeQuota(g)
-	e = gang.LookIn(c.t.settings.args.PermitTimeout.Duration)
-	if _, chosen := a.toCome[s.scout]; !chosen || !a.isNext(s.scout) {
+	g.Attempt, g.Scout, g.Refusal = a, gang.Scout{}, nil
+	c.t.Attempting[g.Key] = g
+	c.t.WaitList.Book.Attempts(g.Key, a.Certain)
+	c.t.AssumeQuota(g)
+	e = gang.LookIn(c.t.Settings.Args.PermitTimeout.Duration)
+	if _, chosen := a.ToCome[s.scout]; !chosen || !a.IsNext(s.scout) {
 		e.Add(gang.Only(gang.ToLook)) // only the success of a cycle activates, and the scout's will have none
 	}
 	return activate, e
 }
 
-// refuse has a gang wait until something happens that could help it: an event that may help the pod that a plugin rejected, or a change of
-// the gang itself.
-func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
-	now := c.t.clock.Now()
-	no := &decision{
-		lacks: gang.Room, message: d.Message, foundAt: s.begun, rejectors: d.Rejectors, rejected: d.Rejected, shortfall: d.Shortfall,
-		nextAt: s.begun.Add(max(decisionPause, now.Sub(s.begun)+searchPause*d.SearchTime)),
+// refuse has a gang wait until something happens that could help it. An event may help the pod that a plugin rejected, or the gang itself
+// changes.
+func (c *Decisions) refuse(g *gang.Group, s *Snapshot, d *placement.Decision) {
+	now := c.t.Clock.Now()
+	no := &gang.Refusal{
+		Lacks: gang.Room, Message: d.Message, FoundAt: s.begun, Rejectors: d.Rejectors, Rejected: d.Rejected,
+		NextAt: s.begun.Add(max(state.DecisionPause, now.Sub(s.begun)+state.SearchPause*d.SearchTime)),
 	}
-	if g.decision != nil && g.decision.message == d.Message {
-		no.foundAt = g.decision.foundAt
+	if d.Shortfall != nil {
+		no.Shortfall = d.Shortfall
 	}
-	level, result := levelNone, resultNoRoom
+	if g.Refusal != nil && g.Refusal.Message == d.Message {
+		no.FoundAt = g.Refusal.FoundAt
+	}
+	level, result := gangmetrics.LevelNone, gangmetrics.ResultNoRoom
 	if s.Lacks != nil {
-		no.lacks, level, result = gang.Quota, levelQuota, resultNoQuota
+		no.Lacks, level, result = gang.Quota, gangmetrics.LevelQuota, gangmetrics.ResultNoQuota
 	}
 	c.observeDecision(s, level, result)
-	g.decision, g.turnedAway, g.scout = no, true, scout{uid: s.scout}
+	g.Refusal, g.TurnedAway, g.Scout = no, true, gang.Scout{UID: s.scout}
+	if s.Problem.Topology != nil || s.NoTopology != "" {
+		c.t.Topology.waiting.Insert(g.Key)
+	}
 	stale := c.isStale(g, s, d)
-	c.t.apply(g, c.waitInBook(g, s, d, now)) // freed room wakes only those that waited before this decision
+	c.t.Apply(g, c.waitInBook(g, s, d, now)) // first, so that the room it frees wakes only gangs that waited before
 	stale = stale || s.Lacks == nil && c.isReservedLess(g, s)
-	c.t.Victims.searched(g, s, d, now)
+	c.t.Victims.NoteSearch(g, gang.FailedSearch{Begun: s.begun, Again: d.SearchAgain}, s.MayEvict, s.TooMuch == nil && !s.ExceedsCapability, now)
+	g.Retry.SearchPending = g.Retry.SearchPending || d.Seat != nil // a seat that could not be taken: a gang has changed meanwhile
 	e := gang.Only(gang.ToReport)
 	switch {
 	case stale:
 		e.Add(gang.Only(gang.ToWake))
 	case s.Lacks != nil:
-		c.t.Quota.gangs.Insert(g.key)
+		c.t.Quota.Gangs.Insert(g.Key)
 	case mayFitWithHeld(s, d):
-		c.t.WaitList.held.gangs.Insert(g.key)
+		c.t.WaitList.Held.Gangs.Insert(g.Key)
 	}
-	c.t.apply(g, e)
+	c.t.Apply(g, e)
 }
 
 // waitInBook puts the gang on the waiting lists, and reserves the places that were found for it.
-func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now time.Time) (e gang.Effects) {
-	rank, claim, again := c.t.rank(g), quota.Claim{Queue: s.account, Want: s.wants}, s.retryIn
+func (c *Decisions) waitInBook(g *gang.Group, s *Snapshot, d *placement.Decision, now time.Time) (e gang.Effects) {
+	rank, claim, again := c.t.Rank(g), quota.Claim{Queue: s.account, Want: s.wants}, s.retryIn
 	switch {
 	case s.Lacks != nil:
-		c.t.WaitList.book.WaitForQuota(g.key, rank, claim, s.Lacks, s.ExceedsCapability, now)
-		again = c.t.WaitList.book.QuotaRetryIn(g.key, now)
+		c.t.WaitList.Book.WaitForQuota(g.Key, rank, claim, s.Lacks, s.ExceedsCapability, now)
+		again = c.t.WaitList.Book.QuotaRetryIn(g.Key, now)
 	case d.TooLarge:
-		c.t.WaitList.book.TooLarge(g.key, rank, now)
+		c.t.WaitList.Book.TooLarge(g.Key, rank, now)
 	default:
-		c.t.WaitList.book.HasQuota(g.key, claim)
-		c.t.WaitList.held.taken = true // it may need less of nodes than before
-		c.t.WaitList.book.WaitForRoom(g.key, rank, needOf(d.Shortfall), now)
-		c.t.WaitList.reserveNodes(g, d, now)
+		c.t.WaitList.Book.HasQuota(g.Key, claim)
+		c.t.WaitList.Held.Taken = true // it may need less of nodes than before
+		c.t.WaitList.Book.WaitForRoom(g.Key, rank, state.NeedOf(d.Shortfall), now)
+		c.t.WaitList.ReserveNodes(g, d, now)
+	}
+	if pause := c.t.Topology.retryIn(g); pause > 0 && (again <= 0 || pause < again) {
+		again = pause
 	}
 	if again > 0 {
-		g.decision.wakeAt = now.Add(again)
+		g.Refusal.WakeAt = now.Add(again)
 		e = gang.LookIn(again)
 	}
 	return e
@@ -280,36 +286,85 @@ func mayFitWithHeld(s *Snapshot, d *placement.Decision) bool {
 }
 
 // isStale says whether the snapshot is out of date. The gang has changed, or a shortage whose end no event reports.
-func (c *Decisions) isStale(g *group, s *Snapshot, d *placement.Decision) bool {
+func (c *Decisions) isStale(g *gang.Group, s *Snapshot, d *placement.Decision) bool {
 	switch {
-	case g.changes != s.changes:
+	case g.Changes != s.changes:
 		return true
 	case s.Lacks != nil:
-		return c.t.Quota.quotaFor(g, s.wants) == nil
+		return c.t.Quota.QuotaFor(g, s.wants) == nil
 	}
-	return mayFitWithHeld(s, d) && c.t.WaitList.held.returned != s.released
+	return mayFitWithHeld(s, d) && c.t.WaitList.Held.Returned != s.released
 }
 
 // isReservedLess says whether a reservation ended that was held against the gang. Its own may have replaced it, or has its turn.
-func (c *Decisions) isReservedLess(g *group, s *Snapshot) bool {
+func (c *Decisions) isReservedLess(g *gang.Group, s *Snapshot) bool {
 	left := sets.New[int]()
-	for _, reserved := range c.t.WaitList.reservedFrom(g, requests(s.Problem.Members)) {
+	for _, reserved := range c.t.WaitList.ReservedFrom(g, gang.Requests(s.Problem.Members)) {
 		left.Insert(reserved.Version)
 	}
 	return !left.IsSuperset(s.leaves)
 }
 
 // noteYes notes that a gang was found to fit. If nothing had woken it, a wake-up was lost.
-func (c *Decisions) noteYes(g *group, s *Snapshot, certain bool) {
-	level := levelSome
+func (c *Decisions) noteYes(g *gang.Group, s *Snapshot, certain bool) {
+	level := gangmetrics.LevelSome
 	if certain {
-		level = levelPlan
+		level = gangmetrics.LevelPlan
 	}
-	c.observeDecision(s, level, resultAdmitted)
-	c.t.metrics.reachAdmission(g, c.t.clock.Now())
+	c.observeDecision(s, level, gangmetrics.ResultAdmitted)
+	c.t.Metrics.ReachAdmission(g, c.t.Clock.Now())
 	if s.unwoken && s.Problem.Reserved == nil && !s.Problem.Reserve { // without it, only time decides about the gang's reservation
-		klog.Background().Info("A gang fits that no event has woken", "podGroup", klog.KRef(g.key.Namespace, g.key.Name))
-		c.t.metrics.lostWakeups.Inc()
-		c.t.metrics.lost++
+		klog.Background().Info("A gang fits that no event has woken", "podGroup", klog.KRef(g.Key.Namespace, g.Key.Name))
+		c.t.Metrics.LostWakeups.Inc()
+		c.t.Metrics.Lost++
+	}
+}
+
+// observeDecision records the time and level of a decision.
+func (c *Decisions) observeDecision(s *Snapshot, level, result string) {
+	c.t.Metrics.Decisions.WithLabelValues(level).Observe(c.t.Clock.Since(s.begun).Seconds())
+	c.t.Metrics.Attempts.WithLabelValues(result).Inc()
+}
+
+// evict has pods evicted for a gang and begins its attempt. It returns false, and does nothing, if some other gang would be left below its
+// minimum.
+func (c *Decisions) evict(g *gang.Group, s *Snapshot, d *placement.Decision) bool {
+	now := c.t.Clock.Now()
+	claimant := s.Claimant()
+	claimant.UID = g.PodGroup.UID
+	made, evictions := c.t.Victims.NewSeat(d.Seat, claimant, now)
+	victims := make([]types.UID, len(evictions))
+	for i := range evictions {
+		victims[i] = evictions[i].UID
+	}
+	made.Message = evict.WaitingFor(len(victims), "gang")
+	if !c.t.Victims.WholeWithout(g.PodGroup.UID, victims) {
+		return false
+	}
+	yes := *d
+	yes.Feasibility, yes.Places, yes.Order = placement.Possible, d.Seat.Places, d.Seat.Order
+	_, e := c.begin(g, s, &yes)
+	g.Attempt.Seat, g.Attempt.Exact = made, true
+	g.Attempt.Deadline = made.Until.Add(c.t.Settings.Args.PermitTimeout.Duration)
+	c.t.WaitList.Seats[g.Key] = g
+	c.t.Victims.Claim(g.PodGroup.UID, victims, made.Until, false)
+	for _, eviction := range evictions {
+		c.t.Victims.Repairs.Add(eviction.Repair)
+	}
+	c.observeDecision(s, gangmetrics.LevelNone, gangmetrics.ResultEvicting)
+	e.Add(gang.LookIn(made.Until.Sub(now)))
+	if made.Leaving.Len() == 0 {
+		e.Add(gang.Only(gang.ToLook))
+	}
+	e.Add(gang.Only(gang.ToReport))
+	c.t.Apply(g, e)
+	return true
+}
+
+// Claimant is the gang of the snapshot.
+func (s *Snapshot) Claimant() *evict.Claimant {
+	return &evict.Claimant{
+		Gang: s.Key, Account: s.account, Priority: s.Problem.Priority, Wants: gang.Requests(s.Problem.Members),
+		Who: fmt.Sprintf("PodGroup %s/%s", s.Key.Namespace, s.Key.Name), LedgerKey: s.Key.String(),
 	}
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"slices"
@@ -11,64 +11,66 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/reservations"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // unschedulableGang is theGang of two members, which a decision has refused and nothing has woken since.
-func unschedulableGang(t *testing.T) (*Tracker, *group) {
+func unschedulableGang(t *testing.T) (*gangs.Tracker, *gang.Group) {
 	tr := openTracker(t)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 	setPods(tr, memberNamed("m0").Obj(), memberNamed("m1").Obj())
 	refuse(t, tr, memberNamed("m0").Obj(), "no room")
-	g := tr.gangs[theGang]
-	g.reporting = false
+	g := tr.Gangs[theGang]
+	g.Reporting = false
 	require.Equal(t, gang.Unschedulable, phaseOf(tr, theGang))
 	return tr, g
 }
 
 // TestEachEffectIsPassedOn: a kind of effect alone has its consequence, which is not there before.
 func TestEachEffectIsPassedOn(t *testing.T) {
-	looksAt := func(key Key) func(*Tracker, *group) bool {
-		return func(tr *Tracker, _ *group) bool { return slices.Contains(toLookAt(tr), key) }
+	looksAt := func(key state.Key) func(*gangs.Tracker, *gang.Group) bool {
+		return func(tr *gangs.Tracker, _ *gang.Group) bool { return slices.Contains(toLookAt(tr), key) }
 	}
-	isWoken := func(_ *Tracker, g *group) bool { return g.decision != nil && g.decision.woken }
-	grows := func(count func(*Tracker) int64) func(*Tracker, *group) bool {
+	isWoken := func(_ *gangs.Tracker, g *gang.Group) bool { return g.Refusal != nil && g.Refusal.Woken }
+	grows := func(count func(*gangs.Tracker) int64) func(*gangs.Tracker, *gang.Group) bool {
 		last := int64(-1)
-		return func(tr *Tracker, _ *group) bool {
+		return func(tr *gangs.Tracker, _ *gang.Group) bool {
 			before := last
 			last = count(tr)
 			return before >= 0 && last > before
 		}
 	}
-	searchCount := func(tr *Tracker) int64 { return tr.Victims.input.changes }
+	searchCount := func(tr *gangs.Tracker) int64 { return tr.Changes }
 	pod := singleNamed("single", "q").Obj()
 	for name, c := range map[string]struct {
-		prepare func(*Tracker, *group)
+		prepare func(*gangs.Tracker, *gang.Group)
 		effects gang.Effects
-		seen    func(*Tracker, *group) bool
+		seen    func(*gangs.Tracker, *gang.Group) bool
 	}{
-		"a change is reported":                  {nil, gang.Only(gang.HasChanged), func(_ *Tracker, g *group) bool { return g.reporting }},
+		"a change is reported":                  {nil, gang.Only(gang.HasChanged), func(_ *gangs.Tracker, g *gang.Group) bool { return g.Reporting }},
 		"a change is looked at":                 {nil, gang.Only(gang.HasChanged), looksAt(theGang)},
 		"a change may help a search":            {nil, gang.Only(gang.HasChanged), grows(searchCount)},
-		"a report":                              {nil, gang.Only(gang.ToReport), func(_ *Tracker, g *group) bool { return g.reporting }},
+		"a report":                              {nil, gang.Only(gang.ToReport), func(_ *gangs.Tracker, g *gang.Group) bool { return g.Reporting }},
 		"a wake":                                {nil, gang.Only(gang.ToWake), isWoken},
 		"a look":                                {nil, gang.Only(gang.ToLook), looksAt(theGang)},
 		"a later look":                          {nil, gang.LookIn(0), looksAt(theGang)},
-		"surplus is let in anew":                {func(_ *Tracker, g *group) { g.surplusOpen = true }, gang.Only(gang.ToOpen), func(_ *Tracker, g *group) bool { return !g.surplusOpen }},
-		"room wakes gangs":                      {func(tr *Tracker, g *group) { tr.WaitList.held.gangs.Insert(g.key) }, gang.Only(gang.RoomFreed), isWoken},
-		"room is counted":                       {nil, gang.Only(gang.RoomFreed), grows(func(tr *Tracker) int64 { return int64(tr.WaitList.held.returned) })},
+		"surplus is let in anew":                {func(_ *gangs.Tracker, g *gang.Group) { g.SurplusOpen = true }, gang.Only(gang.ToOpen), func(_ *gangs.Tracker, g *gang.Group) bool { return !g.SurplusOpen }},
+		"room wakes gangs":                      {func(tr *gangs.Tracker, g *gang.Group) { tr.WaitList.Held.Gangs.Insert(g.Key) }, gang.Only(gang.RoomFreed), isWoken},
+		"room is counted":                       {nil, gang.Only(gang.RoomFreed), grows(func(tr *gangs.Tracker) int64 { return int64(tr.WaitList.Held.Returned) })},
 		"room may help a search":                {nil, gang.Only(gang.RoomFreed), grows(searchCount)},
-		"a hold that ends has pods tried":       {func(tr *Tracker, _ *group) { tr.WaitList.held.pods[pod.UID] = pod }, gang.Only(gang.HoldFreed), looksAt(heldBackKey)},
-		"a hold that ends is counted":           {nil, gang.Only(gang.HoldFreed), grows(func(tr *Tracker) int64 { return int64(tr.WaitList.held.freed) })},
-		"pods that are held back are tried":     {func(tr *Tracker, _ *group) { tr.WaitList.held.pods[pod.UID] = pod }, gang.Only(gang.HeldTried), looksAt(heldBackKey)},
-		"room on nodes is counted":              {nil, gang.Only(gang.NodeFreed), grows(func(tr *Tracker) int64 { return int64(tr.WaitList.sharing.freed) })},
-		"quota wakes gangs":                     {func(tr *Tracker, g *group) { tr.Quota.gangs.Insert(g.key) }, gang.Only(gang.QuotaFreed), isWoken},
-		"quota has pods tried":                  {func(tr *Tracker, _ *group) { tr.Quota.pods[pod.UID] = pod }, gang.Only(gang.QuotaFreed), looksAt(quotaKey)},
+		"a hold that ends has pods tried":       {func(tr *gangs.Tracker, _ *gang.Group) { tr.WaitList.Held.Pods[pod.UID] = pod }, gang.Only(gang.HoldFreed), looksAt(state.BlockedKey)},
+		"a hold that ends is counted":           {nil, gang.Only(gang.HoldFreed), grows(func(tr *gangs.Tracker) int64 { return int64(tr.WaitList.Held.Freed) })},
+		"blocked pods are tried":                {func(tr *gangs.Tracker, _ *gang.Group) { tr.WaitList.Held.Pods[pod.UID] = pod }, gang.Only(gang.HeldTried), looksAt(state.BlockedKey)},
+		"room on nodes is counted":              {nil, gang.Only(gang.NodeFreed), grows(func(tr *gangs.Tracker) int64 { return int64(tr.WaitList.Sharing.Freed) })},
+		"quota wakes gangs":                     {func(tr *gangs.Tracker, g *gang.Group) { tr.Quota.Gangs.Insert(g.Key) }, gang.Only(gang.QuotaFreed), isWoken},
+		"quota has pods tried":                  {func(tr *gangs.Tracker, _ *gang.Group) { tr.Quota.Pods[pod.UID] = pod }, gang.Only(gang.QuotaFreed), looksAt(state.QuotaKey)},
 		"a search that may differ":              {nil, gang.Only(gang.SearchDiffers), grows(searchCount)},
-		"ready pods":                            {nil, gang.TriedIn(0), looksAt(readyKey)},
-		"node groups have pods tried":           {func(tr *Tracker, _ *group) { tr.Quota.grouped[pod.UID] = pod }, gang.Only(gang.GroupsChanged), looksAt(nodeGroupsKey)},
+		"ready pods":                            {nil, gang.TriedIn(0), looksAt(state.ReadyKey)},
+		"node groups have pods tried":           {func(tr *gangs.Tracker, _ *gang.Group) { tr.Quota.Grouped[pod.UID] = pod }, gang.Only(gang.GroupsChanged), looksAt(state.NodeGroupsKey)},
 		"the earlier of two looks counts first": {nil, both(gang.LookIn(0), gang.LookIn(time.Hour)), looksAt(theGang)},
 		"also in the other order":               {nil, both(gang.LookIn(time.Hour), gang.LookIn(0)), looksAt(theGang)},
-		"also for pods":                         {nil, both(gang.TriedIn(0), gang.TriedIn(time.Hour)), looksAt(readyKey)},
+		"also for pods":                         {nil, both(gang.TriedIn(0), gang.TriedIn(time.Hour)), looksAt(state.ReadyKey)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, g := unschedulableGang(t)
@@ -77,7 +79,7 @@ func TestEachEffectIsPassedOn(t *testing.T) {
 			}
 			toLookAt(tr)
 			require.False(t, c.seen(tr, g))
-			tr.apply(g, c.effects)
+			tr.Apply(g, c.effects)
 			assert.True(t, c.seen(tr, g))
 		})
 	}
@@ -91,37 +93,37 @@ func both(a, b gang.Effects) gang.Effects {
 // TestWhatTheBookSaysIsPassedOn: another gang leaves the waiting list, or has its turn.
 func TestWhatTheBookSaysIsPassedOn(t *testing.T) {
 	other, now := keyNamed("other"), time.Unix(1000, 0)
-	begin := func(t *testing.T) (*Tracker, *group) {
+	begin := func(t *testing.T) (*gangs.Tracker, *gang.Group) {
 		tr, g := unschedulableGang(t)
-		tr.WaitList.book.WaitForRoom(other, reservations.Rank{Priority: 1}, nil, now)
-		tr.apply(nil, gang.Effects{})
+		tr.WaitList.Book.WaitForRoom(other, reservations.Rank{Priority: 1}, nil, now)
+		tr.Apply(nil, gang.Effects{})
 		return tr, g
 	}
 	t.Run("its reservation ends", func(t *testing.T) {
 		tr, g := begin(t)
-		tr.WaitList.book.ReserveNodes(other, reservations.Choice{}, now)
-		tr.apply(nil, gang.Effects{})
-		tr.WaitList.held.gangs.Insert(g.key)
-		tr.WaitList.book.Forget(other)
-		tr.apply(nil, gang.Effects{})
-		assert.True(t, g.decision.woken)
+		tr.WaitList.Book.ReserveNodes(other, reservations.Choice{}, now)
+		tr.Apply(nil, gang.Effects{})
+		tr.WaitList.Held.Gangs.Insert(g.Key)
+		tr.WaitList.Book.Forget(other)
+		tr.Apply(nil, gang.Effects{})
+		assert.True(t, g.Refusal.Woken)
 	})
 	t.Run("it needs its room no more", func(t *testing.T) {
 		tr, _ := begin(t)
 		toLookAt(tr)
 		pod := singleNamed("single", "q").Obj()
-		tr.WaitList.held.pods[pod.UID] = pod
-		freed := tr.WaitList.held.freed
-		tr.WaitList.book.Forget(other)
-		tr.apply(nil, gang.Effects{})
-		assert.Contains(t, toLookAt(tr), heldBackKey)
-		assert.Greater(t, tr.WaitList.held.freed, freed)
+		tr.WaitList.Held.Pods[pod.UID] = pod
+		freed := tr.WaitList.Held.Freed
+		tr.WaitList.Book.Forget(other)
+		tr.Apply(nil, gang.Effects{})
+		assert.Contains(t, toLookAt(tr), state.BlockedKey)
+		assert.Greater(t, tr.WaitList.Held.Freed, freed)
 	})
 	t.Run("it has its turn", func(t *testing.T) {
 		tr, g := begin(t)
-		tr.WaitList.book.Forget(other)
-		tr.WaitList.book.WaitForRoom(g.key, reservations.Rank{Repair: true}, nil, now)
-		tr.apply(nil, gang.Effects{})
-		assert.True(t, g.decision.woken)
+		tr.WaitList.Book.Forget(other)
+		tr.WaitList.Book.WaitForRoom(g.Key, reservations.Rank{Repair: true}, nil, now)
+		tr.Apply(nil, gang.Effects{})
+		assert.True(t, g.Refusal.Woken)
 	})
 }

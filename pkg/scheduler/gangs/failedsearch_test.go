@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -13,13 +13,17 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // fruitless is a full cluster. The queue "q" is below its share and "other" above its own, but no pod may be evicted now. Single pods and gangs of
 // "q" wait.
 type fruitless struct {
-	*Tracker
+	*gangs.Tracker
 	t     *testing.T
 	clock *clocktesting.FakeClock
 	tried map[string]int // searches by name
@@ -30,8 +34,8 @@ func newFruitless(t *testing.T, pods, gangs int) *fruitless {
 	tr, clock := newTestTracker(t)
 	f := &fruitless{Tracker: tr, t: t, clock: clock, tried: map[string]int{}}
 	tr.Victims.EvictPods()
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Deserved("cpu", "2").Obj())
-	tr.Quota.SetQueue(mustertesting.MakeQueue("other").Deserved("cpu", "2").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Deserved("cpu", "2").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("other").Deserved("cpu", "2").Obj())
 	for i := range 4 {
 		tr.SetPod(on(singleNamed(fmt.Sprint("runs-", i), "other").Obj(), "node0"))
 	}
@@ -81,12 +85,12 @@ func (f *fruitless) searchesIn(seconds int) (pods, gangs int) {
 	f.tried = map[string]int{}
 	for range seconds {
 		f.clock.Step(time.Second)
-		(&dispatcher{f.Tracker}).tick()
-		for _, pod := range (&dispatcher{f.Tracker}).nextActions(readyKey).Activate {
+		dispatch.NewDispatcher(f.Tracker).Tick()
+		for _, pod := range dispatch.NewDispatcher(f.Tracker).NextActions(state.ReadyKey).Activate {
 			f.try(pod)
 		}
-		for _, g := range f.gangs {
-			if g.decision != nil && g.decision.woken {
+		for _, g := range f.Gangs {
+			if g.Refusal != nil && g.Refusal.Woken {
 				f.tryGang(g.Waiting()[0].Pod)
 			}
 		}
@@ -110,12 +114,12 @@ func TestAFailedSearchIsRepeatedWhenItsAnswerMayDiffer(t *testing.T) {
 	for name, change := range map[string]func(f *fruitless){
 		"a pod is bound":          func(f *fruitless) { f.SetPod(on(singleNamed("new", "other").Obj(), "node0")) },
 		"a pod ends":              func(f *fruitless) { f.DeletePod(on(singleNamed("runs-0", "other").Obj(), "node0")) },
-		"a queue changes":         func(f *fruitless) { f.Quota.SetQueue(mustertesting.MakeQueue("other").Deserved("cpu", "1").Obj()) },
-		"a queue goes":            func(f *fruitless) { f.Quota.DeleteQueue(mustertesting.MakeQueue("other").Obj()) },
-		"nodes change":            func(f *fruitless) { f.Quota.nodesChanged(false) },
+		"a queue changes":         func(f *fruitless) { f.SetQueue(mustertesting.MakeQueue("other").Deserved("cpu", "1").Obj()) },
+		"a queue goes":            func(f *fruitless) { f.DeleteQueue(mustertesting.MakeQueue("other").Obj()) },
+		"nodes change":            func(f *fruitless) { f.Quota.NodesChanged(false) },
 		"a PodGroup changes":      func(f *fruitless) { f.SetPodGroup(mustertesting.MakePodGroup("new").UID("new").MinMember(1).Obj()) },
 		"an amount is assumed":    func(f *fruitless) { f.Quota.Ledger.Assume("k", "other", resources.List{corev1.ResourceCPU: 1}) },
-		"held room is given back": func(f *fruitless) { f.apply(nil, gang.Only(gang.RoomFreed)) },
+		"held room is given back": func(f *fruitless) { f.Apply(nil, gang.Only(gang.RoomFreed)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFruitless(t, 3, 2)
@@ -135,7 +139,7 @@ func TestAFailedSearchIsRepeatedWhenAPodHasRunLongEnough(t *testing.T) {
 	f := newFruitless(t, 3, 2)
 	f.again = f.clock.Now().Add(10 * time.Minute)
 	f.searchesIn(100)
-	f.Quota.SetQueue(mustertesting.MakeQueue("other").Deserved("cpu", "4").Obj())
+	f.SetQueue(mustertesting.MakeQueue("other").Deserved("cpu", "4").Obj())
 	f.searchesIn(100)
 	pods, gangs := f.searchesIn(399)
 	assert.Zero(t, pods+gangs)
@@ -154,8 +158,8 @@ func TestASearchAnswersForEqualPodsOnly(t *testing.T) {
 	require.NotNil(t, s)
 	_, ok := tr.Victims.CommitSeat(s, nil)
 	require.False(t, ok)
-	alike := singleNamed("alike", "q").Priority(10).Obj()
-	s, _ = tr.Victims.SearchFor(alike)
+	similar := singleNamed("similar", "q").Priority(10).Obj()
+	s, _ = tr.Victims.SearchFor(similar)
 	assert.Nil(t, s)
 	other := singleNamed("other", "q").Priority(10).Obj()
 	other.Spec.NodeSelector = map[string]string{"zone": "a"}
@@ -167,13 +171,13 @@ func TestASearchAnswersForEqualPodsOnly(t *testing.T) {
 func TestASearchWhoseVictimsCannotGoIsRepeated(t *testing.T) {
 	tr, clock, waiting, low := evicting(t)
 	tr.DeletePod(waiting[0])
-	tr.Victims.total = resources.List{corev1.ResourceCPU: 2000}
+	tr.Victims.Total = resources.List{corev1.ResourceCPU: 2000}
 	mine := singleNamed("mine", "q").Priority(10).Obj()
 	clock.Step(time.Minute)
 	s, _ := tr.Victims.SearchFor(mine)
 	_, ok := tr.Victims.CommitSeat(s, seatOf(t, mine, low[0]))
 	require.False(t, ok)
-	clock.Step(firstSearchPause)
-	(&dispatcher{tr}).tick()
+	clock.Step(evict.FirstSearchPause)
+	dispatch.NewDispatcher(tr).Tick()
 	assert.True(t, isReady(tr, "mine"))
 }

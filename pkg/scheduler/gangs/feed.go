@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -21,28 +20,26 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
+	"github.com/muster-sched/muster/pkg/topology/watch"
 )
 
-// readTimeout bounds how long pods without a gang and a queue wait until PodGroups and Queues have been read. If the CRDs are missing, they
+// ReadTimeout bounds how long pods without a gang and a queue wait until PodGroups and Queues have been read. If the CRDs are missing, they
 // are never read.
-const readTimeout = 30 * time.Second
-
-// repairWorkers is how many repairs are carried out at the same time: a large gang may need hundreds of evictions.
-const repairWorkers = 16
+const ReadTimeout = 30 * time.Second
 
 // Feed tells the tracker what is in the API.
 type Feed struct {
-	t       *Tracker
+	t       *store
 	once    sync.Once
 	err     error
 	connect Connector
 	onStart []func(context.Context, fwk.Handle)
-	started bool
+	Started bool
 	read    context.Context // ends when everything has been read, or when nothing will be any more
 	endRead context.CancelFunc
 }
 
-func newFeed(t *Tracker) *Feed {
+func newFeed(t *store) *Feed {
 	f := &Feed{t: t, connect: connect}
 	f.read, f.endRead = context.WithCancel(context.Background())
 	return f
@@ -84,7 +81,7 @@ func connect(config *rest.Config) (versioned.Interface, dynamic.Interface, error
 }
 
 func (f *Feed) start(ctx context.Context, handle fwk.Handle) error {
-	if err := f.t.metrics.register(f.t); err != nil {
+	if err := f.t.Metrics.Register(f.t.CountGangs, f.t.Quota.Ledger); err != nil {
 		return err
 	}
 	client, foreign, err := f.connect(handle.KubeConfig())
@@ -94,17 +91,18 @@ func (f *Feed) start(ctx context.Context, handle fwk.Handle) error {
 	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithTransform(dropManagedFields))
 	core := handle.SharedInformerFactory()
 	classes := core.Scheduling().V1().PriorityClasses()
-	f.t.classes, f.t.podLister = classes.Lister(), core.Core().V1().Pods().Lister()
+	f.t.Classes, f.t.PodLister = classes.Lister(), core.Core().V1().Pods().Lister()
 
-	nodes := ledger.NewNodes(f.t.Quota.Ledger, f.t.Quota.nodesChanged)
+	nodes := ledger.NewNodes(f.t.Quota.Ledger, f.t.Quota.NodesChanged)
 	handlers := []struct {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
-		{core.Core().V1().Pods().Informer(), handlerFor(f.t.SetPod, f.t.DeletePod)},
-		{core.Core().V1().Nodes().Informer(), handlerFor(nodes.Set, nodes.Delete)},
-		{ours.Scheduling().V1beta1().PodGroups().Informer(), handlerFor(f.t.SetPodGroup, f.t.DeletePodGroup)},
-		{ours.Scheduling().V1beta1().Queues().Informer(), handlerFor(f.t.Quota.SetQueue, f.t.Quota.DeleteQueue)},
+		{core.Core().V1().Pods().Informer(), HandlerFor(f.t.SetPod, f.t.DeletePod)},
+		{core.Core().V1().Nodes().Informer(), HandlerFor(nodes.Set, nodes.Delete)},
+		{core.Core().V1().Nodes().Informer(), f.t.Topology.nodeHandler()},
+		{ours.Scheduling().V1beta1().PodGroups().Informer(), HandlerFor(f.t.SetPodGroup, f.t.DeletePodGroup)},
+		{ours.Scheduling().V1beta1().Queues().Informer(), HandlerFor(f.t.SetQueue, f.t.DeleteQueue)},
 		{classes.Informer(), cache.ResourceEventHandlerFuncs{}},
 	}
 	synced := make([]cache.InformerSynced, 0, len(handlers)+1)
@@ -115,56 +113,47 @@ func (f *Feed) start(ctx context.Context, handle fwk.Handle) error {
 		}
 		synced = append(synced, registration.HasSynced)
 	}
+	network, err := watch.Start(ctx, client, foreign, f.t.Topology.Changed)
+	if err != nil {
+		return err
+	}
+	f.t.Topology.Use(network, core.Core().V1().Nodes().Lister())
 	foreignRead, endForeign := context.WithCancel(ctx)
 	ours.Start(ctx.Done())
-	f.started = true
-	go f.run(ctx, handle, append(synced, func() bool { return foreignRead.Err() != nil }))
+	f.Started = true
+	go f.Run(ctx, handle, append(synced, func() bool { return foreignRead.Err() != nil }))
 	go f.watchForeign(ctx, foreign, endForeign)
 	return nil
 }
 
-// run opens the gate when everything has been read, and then looks after the gangs.
-func (f *Feed) run(ctx context.Context, handle fwk.Handle, synced []cache.InformerSynced) {
+// Run opens the gate when everything has been read, and starts what has been waiting for that.
+func (f *Feed) Run(ctx context.Context, handle fwk.Handle, synced []cache.InformerSynced) {
 	go func() {
 		<-ctx.Done()
-		f.t.dirty.ShutDown()
-		f.t.repairs.ShutDown()
-		f.t.Reports.queue.ShutDown()
+		f.t.Dirty.ShutDown()
+		f.t.Victims.Repairs.ShutDown()
+		f.t.Reports.ShutDown()
 	}()
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		f.endRead()
 		return
 	}
 	f.Open()
-	dispatcher := &dispatcher{f.t}
-	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	repairs := &repairer{isDue: (&repairRules{f.t}).isDue, client: handle.ClientSet(), pods: pods, events: handle.EventRecorder(), queue: f.t.repairs, workers: repairWorkers,
-		evicted: f.t.Victims.Evicted}
-	go repairs.run(ctx)
-	go wait.UntilWithContext(ctx, func(ctx context.Context) {
-		actions, due := dispatcher.tick()
-		dispatcher.apply(ctx, handle, actions)
-		for _, repair := range due {
-			repairs.queue.Add(repair)
-		}
-	}, tickPeriod)
-	go (&selfCheck{f.t}).runSelfCheck(ctx, pods)
 	for _, run := range f.onStart {
 		go run(ctx, handle)
 	}
-	dispatcher.dispatch(ctx, handle)
 }
 
 // Open lets gangs pass the gate. Before that, bound pods and assumed amounts are not known.
 func (f *Feed) Open() {
-	f.t.mu.Lock()
-	defer f.t.mu.Unlock()
-	f.t.synced = true
-	for _, g := range f.t.gangs {
+	f.t.Lock()
+	defer f.t.Unlock()
+	f.t.Synced = true
+	for _, g := range f.t.Gangs {
 		if g.Seated() {
-			f.t.fixPriority(g) // no member of it may ever pass the gate
+			f.t.FixPriority(g) // no member of it may ever pass the gate
 		}
-		f.t.apply(g, gang.Only(gang.ToLook))
+		f.t.Apply(g, gang.Only(gang.ToLook))
 	}
 	f.endRead()
 }
@@ -173,21 +162,21 @@ func (f *Feed) Open() {
 // may be tried: a queue whose capability is not known has room for everything. A pod of high priority could have single members of a gang
 // evicted whose PodGroup is not known. The scheduler itself waits for its own informers only.
 func (f *Feed) AwaitRead(ctx context.Context) {
-	if !f.started || f.read.Err() != nil {
+	if !f.Started || f.read.Err() != nil {
 		return
 	}
 	select {
 	case <-ctx.Done():
 	case <-f.read.Done():
-	case <-f.t.clock.After(readTimeout):
+	case <-f.t.Clock.After(ReadTimeout):
 		klog.FromContext(ctx).Error(nil, "PodGroups and Queues have not been read: pods without a gang are scheduled without regard to them. Are the CRDs installed?",
-			"waited", readTimeout)
+			"waited", ReadTimeout)
 		f.endRead()
 	}
 }
 
-// handlerFor adapts two verbs to an informer.
-func handlerFor[T any](set, remove func(*T)) cache.ResourceEventHandler {
+// HandlerFor adapts two verbs to an informer.
+func HandlerFor[T any](set, remove func(*T)) cache.ResourceEventHandler {
 	return upstream.TellApart(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { set(obj.(*T)) },
 		UpdateFunc: func(_, obj any) { set(obj.(*T)) },

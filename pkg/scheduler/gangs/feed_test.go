@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"context"
@@ -10,23 +10,25 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
 // TestPodsAreTriedWhenEverythingHasBeenRead: or when it is clear that it will not be, or not for a long time.
 func TestPodsAreTriedWhenEverythingHasBeenRead(t *testing.T) {
-	for name, end := range map[string]func(*Tracker, *clocktesting.FakeClock){
-		"read":         func(tr *Tracker, _ *clocktesting.FakeClock) { tr.Feed.Open() },
-		"missing CRDs": func(_ *Tracker, clock *clocktesting.FakeClock) { clock.Step(readTimeout) },
-		"the end of the program": func(tr *Tracker, _ *clocktesting.FakeClock) {
+	for name, end := range map[string]func(*gangs.Tracker, *clocktesting.FakeClock){
+		"read":         func(tr *gangs.Tracker, _ *clocktesting.FakeClock) { tr.Feed.Open() },
+		"missing CRDs": func(_ *gangs.Tracker, clock *clocktesting.FakeClock) { clock.Step(gangs.ReadTimeout) },
+		"the end of the program": func(tr *gangs.Tracker, _ *clocktesting.FakeClock) {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
-			tr.Feed.run(ctx, struct{ fwk.Handle }{}, []cache.InformerSynced{func() bool { return false }})
+			tr.Feed.Run(ctx, struct{ fwk.Handle }{}, []cache.InformerSynced{func() bool { return false }})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-			tr := New(clock)
-			tr.Feed.started = true
+			tr := gangs.New(clock)
+			tr.Feed.Started = true
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
@@ -51,13 +53,13 @@ func TestPodsAreTriedWhenEverythingHasBeenRead(t *testing.T) {
 }
 
 func TestACycleThatEndsWaitsNoLonger(*testing.T) {
-	tr := New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
-	tr.Feed.started = true
+	tr := gangs.New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
+	tr.Feed.Started = true
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	tr.Feed.AwaitRead(ctx)
 }
 
 func TestNoPodWaitsForATrackerThatReadsNothing(*testing.T) {
-	New(clocktesting.NewFakeClock(time.Unix(1000, 0))).Feed.AwaitRead(context.Background())
+	gangs.New(clocktesting.NewFakeClock(time.Unix(1000, 0))).Feed.AwaitRead(context.Background())
 }

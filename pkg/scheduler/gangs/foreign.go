@@ -17,14 +17,15 @@ import (
 	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // foreignLookPeriod is how often to look whether the PodGroups of scheduler-plugins have been installed.
 const foreignLookPeriod = 30 * time.Second
 
-// watchForeign follows the PodGroups of scheduler-plugins, so that its users can move over: at once if their CRD is there, else
-// as soon as it is. Until then pods that carry the label wait at the gate, as they would for a PodGroup that is missing. It calls
-// endRead when they have been read, or cannot be.
+// watchForeign follows the PodGroups of scheduler-plugins, so that its users can move over. It begins at once if their CRD is there, else
+// as soon as it is. Until then pods that carry the label wait at the gate, as they would for a PodGroup that is missing. It calls endRead
+// when they have been read, or cannot be.
 func (f *Feed) watchForeign(ctx context.Context, client dynamic.Interface, endRead func()) {
 	defer endRead()
 	resource := schedulingx.SchemeGroupVersion.WithResource("podgroups")
@@ -44,15 +45,15 @@ func (f *Feed) watchForeign(ctx context.Context, client dynamic.Interface, endRe
 	}
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	informer := factory.ForResource(resource).Informer()
-	registration, err := informer.AddEventHandler(handlerFor(f.setForeign(logger), f.deleteForeign))
+	registration, err := informer.AddEventHandler(HandlerFor(f.setForeign(logger), f.deleteForeign))
 	if err != nil {
 		logger.Error(err, "Watching the PodGroups of scheduler-plugins failed")
 		return
 	}
 	factory.Start(ctx.Done())
-	patience, cancel := context.WithTimeout(ctx, readTimeout)
+	limited, cancel := context.WithTimeout(ctx, ReadTimeout)
 	defer cancel()
-	cache.WaitForCacheSync(patience.Done(), registration.HasSynced)
+	cache.WaitForCacheSync(limited.Done(), registration.HasSynced)
 }
 
 // setForeign takes over a PodGroup of scheduler-plugins: it has a minimum, and neither queue nor tasks.
@@ -63,7 +64,7 @@ func (f *Feed) setForeign(logger klog.Logger) func(*unstructured.Unstructured) {
 			logger.Error(err, "Reading a PodGroup failed", "podGroup", klog.KObj(obj))
 			return
 		}
-		f.t.setPodGroup(foreignKey(obj), pg)
+		f.t.SetPodGroupAs(foreignKey(obj), pg)
 	}
 }
 
@@ -71,8 +72,8 @@ func (f *Feed) deleteForeign(obj *unstructured.Unstructured) {
 	f.t.deletePodGroup(foreignKey(obj), obj.GetUID())
 }
 
-func foreignKey(obj *unstructured.Unstructured) Key {
-	return Key{Namespace: obj.GetNamespace(), Name: obj.GetName(), Foreign: true}
+func foreignKey(obj *unstructured.Unstructured) state.Key {
+	return state.Key{Namespace: obj.GetNamespace(), Name: obj.GetName(), Foreign: true}
 }
 
 // fromForeign says what a PodGroup of scheduler-plugins means in our terms.

@@ -7,27 +7,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // Reasons why the gate is closed to a pod. The texts are constant: upstream may count changes of them.
 const (
-	notSynced        = "waiting until the scheduler has read the PodGroups"
-	notSeen          = "waiting until the scheduler has read the pod"
-	notCaughtUp      = "waiting until the scheduler has read the PodGroup as it was when the pod was created"
-	oldIncarnation   = "the pod is of an earlier incarnation of its gang"
-	terminating      = "the pod is being deleted"
-	alreadyBound     = "the pod is bound already"
-	behindScout      = "another pod of the gang is tried on behalf of all"
+	NotSynced        = "waiting until the scheduler has read the PodGroups"
+	NotSeen          = "waiting until the scheduler has read the pod"
+	NotCaughtUp      = "waiting until the scheduler has read the PodGroup as it was when the pod was created"
+	OldIncarnation   = "the pod is of an earlier incarnation of its gang"
+	Terminating      = "the pod is being deleted"
+	AlreadyBound     = "the pod is bound already"
+	BehindScout      = "another pod of the gang is tried on behalf of all"
 	behindChosen     = "waiting until the minimum of the gang has started"
 	behindOther      = "waiting until a member that must be placed before has its room"
 	holdsRoom        = "the pod holds room already"
-	queueIsGone      = "the queue of the PodGroup does not exist: create it, or put the pods into another queue"
-	awaitsController = "waiting for muster-controller to give the pod its PodGroup. If this lasts, see the events of the pod, and whether muster-controller runs and serves the pod's scheduler name (--podgroup-scheduler-names)"
-	couldNotBePlaced = "the gang was found to fit, but its members could not be placed together; it is tried again"
+	QueueIsGone      = "the queue of the PodGroup does not exist: create it, or put the pods into another queue"
+	AwaitsController = "waiting for muster-controller to give the pod its PodGroup. If this lasts, see the events of the pod, and whether muster-controller runs and serves the pod's scheduler name (--podgroup-scheduler-names)"
+	CouldNotBePlaced = "the gang was found to fit, but its members could not be placed together; it is tried again"
 )
 
-// waitTexts say what a gang waits for.
-var waitTexts = map[gang.WaitReason]string{
+// WaitTexts say what a gang waits for.
+var WaitTexts = map[gang.WaitReason]string{
 	gang.NoPodGroup:      "waiting for the pod's PodGroup to be created",
 	gang.TooFewMembers:   "waiting for the minimum of the gang's pods to be created",
 	gang.OutcomeUnknown:  "waiting to learn how a member of the gang has ended",
@@ -45,124 +46,124 @@ var waitTexts = map[gang.WaitReason]string{
 // one pod passes, the scout. If it is Attempting, the chosen members pass, and if it is Running, all. It runs under the scheduling queue's
 // lock.
 //
-// The queue's pod may be older than the tracker's: the queue may not have heard yet that it is bound, or gone. So the gate learns nothing
-// from it, and holds a pod that the tracker does not know yet; the dispatcher activates it later.
-func (t *Tracker) Gate(pod *corev1.Pod) string {
-	key, ok := t.keyOf(pod)
+// The queue's pod may be older than the tracker's. The queue may not have heard yet that it is bound, or gone. So the gate learns nothing
+// from it, and holds a pod that the tracker does not know yet. The dispatcher activates it later.
+func (t *store) Gate(pod *corev1.Pod) string {
+	key, ok := t.KeyOf(pod)
 	if !ok {
 		return ""
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if g := t.members[pod.UID]; g != nil && g.key == key {
-		delete(t.detached, pod.UID) // the queue knows of its gang
+	t.Lock()
+	defer t.Unlock()
+	if g := t.Members[pod.UID]; g != nil && g.Key == key {
+		delete(t.Detached, pod.UID) // the queue knows of its gang
 	}
 	reason, isScout := t.closedTo(key, pod)
-	if reason == "" || t.Leadership.mayBeProbe(pod) {
+	if reason == "" || t.Leadership.MayBeProbe(pod) {
 		t.letIn(pod, reason == "", isScout)
 		return ""
 	}
-	g, e := t.gangs[key], gang.Only(gang.ToReport)
+	g, e := t.Gangs[key], gang.Only(gang.ToReport)
 	if g != nil {
-		g.turnedAway = true
-		if g.scout.uid == pod.UID {
-			g.scout.called = time.Time{} // it is held until then
+		g.TurnedAway = true
+		if g.Scout.UID == pod.UID {
+			g.Scout.Called = time.Time{} // it is held until then
 		}
 	}
-	if reason == notSeen {
-		t.unseen[pod.UID] = pod // it is activated when the tracker has seen it
-		if t.members[pod.UID] != nil {
-			t.WaitList.ready[pod.UID] = pod // the queue will know in a moment that the pod names another gang
-			e.Add(gang.TriedIn(queueLag))
+	if reason == NotSeen {
+		t.Unseen[pod.UID] = pod // it is activated when the tracker has seen it
+		if t.Members[pod.UID] != nil {
+			t.WaitList.Ready[pod.UID] = pod // the queue will know in a moment that the pod names another gang
+			e.Add(gang.TriedIn(QueueLag))
 		}
 	}
-	t.apply(g, e)
+	t.Apply(g, e)
 	return reason
 }
 
 // letIn notes that a pod passes the gate. It may be the scout of its gang. If the gate is closed to it, it is the probe.
-func (t *Tracker) letIn(pod *corev1.Pod, isOpen, isScout bool) {
-	g, m := t.find(pod.UID)
+func (t *store) letIn(pod *corev1.Pod, isOpen, isScout bool) {
+	g, m := t.Find(pod.UID)
 	if m == nil {
 		return
 	}
 	if isScout {
-		t.callScout(g, m)
+		t.CallScout(g, m)
 	}
 	if !isOpen {
-		t.Leadership.becomeProbe(pod.UID)
+		t.Leadership.BecomeProbe(pod.UID)
 	}
-	t.fixPriority(g)
+	t.FixPriority(g)
 	t.Order.freezeOrder(g, m)
 }
 
-// queueLag is the pause for the scheduling queue to learn of a change that the tracker knows.
-const queueLag = 10 * time.Millisecond
+// QueueLag is the pause for the scheduling queue to learn of a change that the tracker knows.
+const QueueLag = 10 * time.Millisecond
 
 // closedTo says why a pod must wait, or "". A waiting member that may pass is the scout of a gang that is Ready and has no other one.
-func (t *Tracker) closedTo(key Key, pod *corev1.Pod) (reason string, isScout bool) {
-	g, m := t.find(pod.UID)
+func (t *store) closedTo(key state.Key, pod *corev1.Pod) (reason string, isScout bool) {
+	g, m := t.Find(pod.UID)
 	switch {
-	case !t.synced:
-		return notSynced, false
-	case m == nil || g.key != key:
-		return notSeen, false
+	case !t.Synced:
+		return NotSynced, false
+	case m == nil || g.Key != key:
+		return NotSeen, false
 	case m.Terminating:
-		return terminating, false
+		return Terminating, false
 	case m.State == gang.Bound:
-		return alreadyBound, false
-	case g.podGroup.exists && g.lagsBehind(pod):
-		return notCaughtUp, false
+		return AlreadyBound, false
+	case g.PodGroup.Exists && g.LagsBehind(pod):
+		return NotCaughtUp, false
 	}
-	status := t.status(g)
+	status := t.Status(g)
 	switch {
 	case key.AwaitsPodGroup():
-		return awaitsController, false
-	case status.Phase == gang.Incomplete && !g.podGroup.exists, status.Phase == gang.NotAdmitted:
-		return t.waitText(g, status), false
+		return AwaitsController, false
+	case status.Phase == gang.Incomplete && !g.PodGroup.Exists, status.Phase == gang.NotAdmitted:
+		return t.WaitText(g, status), false
 	case !g.Counts(m):
-		return oldIncarnation, false
+		return OldIncarnation, false
 	case status.Phase == gang.Running && status.Reason == "":
 		return "", false
 	case status.Phase == gang.Attempting:
-		return g.attempt.closedTo(m.UID, status), false
+		return closedByAttempt(g.Attempt, m.UID, status), false
 	case status.Phase != gang.Ready && status.Phase != gang.Unschedulable:
-		return waitTexts[status.Reason], false
+		return WaitTexts[status.Reason], false
 	case m.State != gang.Waiting:
 		return holdsRoom, false
-	case g.scout.uid != noUID && g.scout.uid != m.UID:
-		return behindScout, false
+	case g.Scout.UID != state.NoUID && g.Scout.UID != m.UID:
+		return BehindScout, false
 	}
 	return "", true
 }
 
-// waitText says what a gang waits for that has no PodGroup, or is not admitted.
-func (t *Tracker) waitText(g *group, status gang.Status) string {
-	if status.Reason == gang.Admission && t.Quota.lacksQueue(g) {
-		return queueIsGone
+// WaitText says what a gang waits for that has no PodGroup, or is not admitted.
+func (t *store) WaitText(g *gang.Group, status gang.Status) string {
+	if status.Reason == gang.Admission && t.Quota.LacksQueue(g) {
+		return QueueIsGone
 	}
-	return waitTexts[status.Reason]
+	return WaitTexts[status.Reason]
 }
 
-// closedTo says why a member must wait while the chosen members are still to come, or "".
-func (a *attempt) closedTo(member types.UID, status gang.Status) string {
-	_, chosen := a.toCome[member]
+// closedByAttempt says why a member must wait while the chosen members are still to come, or "".
+func closedByAttempt(a *gang.Attempt, member types.UID, status gang.Status) string {
+	_, chosen := a.ToCome[member]
 	switch {
 	case !chosen:
 		return behindChosen
 	case status.Reason != "":
-		return waitTexts[status.Reason]
-	case !a.isNext(member):
+		return WaitTexts[status.Reason]
+	case !a.IsNext(member):
 		return behindOther
 	}
 	return ""
 }
 
-// callScout makes a member the scout, whose scheduling cycle is expected from now on.
-func (t *Tracker) callScout(g *group, m *gang.Member) {
-	g.scout.uid = m.UID
-	if g.scout.called.IsZero() {
-		g.scout.called = t.clock.Now()
+// CallScout makes a member the scout, whose scheduling cycle is expected from now on.
+func (t *store) CallScout(g *gang.Group, m *gang.Member) {
+	g.Scout.UID = m.UID
+	if g.Scout.Called.IsZero() {
+		g.Scout.Called = t.Clock.Now()
 	}
-	t.metrics.reachQuorum(g, t.clock.Now())
+	t.Metrics.ReachQuorum(g, t.Clock.Now())
 }

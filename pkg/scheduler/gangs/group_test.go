@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"reflect"
@@ -10,13 +10,14 @@ import (
 
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
 func TestMembersThatAreAlikeShareTheirRequests(t *testing.T) {
 	tr := openTracker(t)
 	set := func(name, task, cpu string) { tr.SetPod(memberNamed(name).Task(task).Requests("cpu", cpu).Obj()) }
 	requestsOf := func(name string) resources.List {
-		_, m := tr.find(types.UID(name))
+		_, m := tr.Find(types.UID(name))
 		require.NotNil(t, m)
 		return m.Requests
 	}
@@ -40,7 +41,7 @@ func TestRequestsAreReadAgainWhenTheSpecHasChanged(t *testing.T) {
 	read := func(generation int64, old *gang.Member, cpu string) *gang.Member {
 		pod := memberNamed("a").Requests("cpu", cpu).Obj()
 		pod.Generation = generation
-		return gang.MemberOf(pod, requestsOf(pod, old))
+		return gang.MemberOf(pod, gangs.RequestsOf(pod, old))
 	}
 	first := read(1, nil, "1")
 	assert.Equal(t, "cpu=1, pods=1", first.Requests.String())

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -17,6 +17,8 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -30,29 +32,29 @@ var testArgs = config.CoschedulingArgs{
 }
 
 // newTestTracker makes a tracker that has read everything, leads and enforces quota, with a clock that stands. It knows queue q, without limits.
-func newTestTracker(t testing.TB) (*Tracker, *clocktesting.FakeClock) {
+func newTestTracker(t testing.TB) (*gangs.Tracker, *clocktesting.FakeClock) {
 	t.Helper()
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	tr := New(clock)
-	t.Cleanup(tr.dirty.ShutDown)
-	t.Cleanup(tr.Reports.queue.ShutDown)
+	tr := gangs.New(clock)
+	t.Cleanup(tr.Dirty.ShutDown)
+	t.Cleanup(tr.Reports.ShutDown)
 	require.NoError(t, tr.Configure("muster", testArgs))
 	tr.Quota.EnforceQuota()
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Obj())
 	tr.Feed.Open()
 	tr.Leadership.Lead()
 	return tr, clock
 }
 
 // openTracker is a newTestTracker whose clock does not matter.
-func openTracker(t testing.TB) *Tracker {
+func openTracker(t testing.TB) *gangs.Tracker {
 	t.Helper()
 	tr, _ := newTestTracker(t)
 	return tr
 }
 
 // theGang is the key of the gang of groupIn and memberNamed.
-var theGang = Key{Namespace: metav1.NamespaceDefault, Name: "g"}
+var theGang = state.Key{Namespace: metav1.NamespaceDefault, Name: "g"}
 
 // groupIn makes the PodGroup of theGang, in queue q.
 func groupIn(phase schedulingv1beta1.PodGroupPhase, minMember int32) *schedulingv1beta1.PodGroup {
@@ -70,7 +72,7 @@ func singleNamed(name, queue string) *mustertesting.PodWrapper {
 }
 
 // gangOf has a gang without a queue come, with n members of one CPU: <name>-0 and so on.
-func gangOf(tr *Tracker, name string, minMember int32, n int) []*corev1.Pod {
+func gangOf(tr *gangs.Tracker, name string, minMember int32, n int) []*corev1.Pod {
 	tr.SetPodGroup(mustertesting.MakePodGroup(name).UID(name).MinMember(minMember).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
 	pods := make([]*corev1.Pod, n)
 	for i := range pods {
@@ -81,10 +83,12 @@ func gangOf(tr *Tracker, name string, minMember int32, n int) []*corev1.Pod {
 	return pods
 }
 
-func keyNamed(name string) Key { return Key{Namespace: metav1.NamespaceDefault, Name: name} }
+func keyNamed(name string) state.Key {
+	return state.Key{Namespace: metav1.NamespaceDefault, Name: name}
+}
 
 // setPods tells a tracker of pods.
-func setPods(tr *Tracker, pods ...*corev1.Pod) {
+func setPods(tr *gangs.Tracker, pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		tr.SetPod(pod)
 	}
@@ -131,7 +135,7 @@ func namesOf(pods []*corev1.Pod) []string {
 }
 
 // yes is the decision that a gang fits. Without places it is uncertain where.
-func yes(s *Snapshot, places map[types.UID]string) *placement.Decision {
+func yes(s *gangs.Snapshot, places map[types.UID]string) *placement.Decision {
 	d := &placement.Decision{Feasibility: placement.Uncertain, Members: s.Problem.Members, Places: places}
 	if places != nil {
 		d.Feasibility = placement.Possible
@@ -140,14 +144,14 @@ func yes(s *Snapshot, places map[types.UID]string) *placement.Decision {
 }
 
 // no is the decision that a gang does not fit, because a plugin has rejected a pod.
-func no(s *Snapshot, message string, rejected *corev1.Pod, plugin string) *placement.Decision {
+func no(s *gangs.Snapshot, message string, rejected *corev1.Pod, plugin string) *placement.Decision {
 	return &placement.Decision{
 		Feasibility: placement.Impossible, Members: s.Problem.Members, Message: message, Rejected: []*corev1.Pod{rejected}, Rejectors: sets.New(plugin),
 	}
 }
 
 // begin has the scout's gang decided to fit, and returns the pods to activate.
-func begin(t testing.TB, tr *Tracker, scout *corev1.Pod, places map[types.UID]string) []*corev1.Pod {
+func begin(t testing.TB, tr *gangs.Tracker, scout *corev1.Pod, places map[types.UID]string) []*corev1.Pod {
 	t.Helper()
 	s := tr.Decisions.Snapshot(scout)
 	require.NotNil(t, s)
@@ -157,7 +161,7 @@ func begin(t testing.TB, tr *Tracker, scout *corev1.Pod, places map[types.UID]st
 }
 
 // refuse has the scout's gang decided not to fit.
-func refuse(t testing.TB, tr *Tracker, scout *corev1.Pod, message string) {
+func refuse(t testing.TB, tr *gangs.Tracker, scout *corev1.Pod, message string) {
 	t.Helper()
 	s := tr.Decisions.Snapshot(scout)
 	require.NotNil(t, s)
@@ -166,24 +170,24 @@ func refuse(t testing.TB, tr *Tracker, scout *corev1.Pod, message string) {
 }
 
 // reserve does what the plugins do in Reserve, in the order of the profiles. unreserve does what they do in Unreserve.
-func reserve(tr *Tracker, pod *corev1.Pod) {
+func reserve(tr *gangs.Tracker, pod *corev1.Pod) {
 	tr.Quota.Charge(pod)
 	tr.Reserve(pod)
 }
 
-func unreserve(tr *Tracker, pod *corev1.Pod) {
+func unreserve(tr *gangs.Tracker, pod *corev1.Pod) {
 	tr.Unreserve(pod)
 	tr.Quota.Refund(pod)
 }
 
 // permit reserves for a pod and asks Permit.
-func permit(tr *Tracker, pod *corev1.Pod) (PermitResult, []types.UID) {
+func permit(tr *gangs.Tracker, pod *corev1.Pod) (gangs.PermitResult, []types.UID) {
 	reserve(tr, pod)
 	return tr.Permit(pod)
 }
 
 // startAttempt has theGang, of the members m0 to m(n-1), decided to fit, and the first of them reserved.
-func startAttempt(t testing.TB, tr *Tracker, n int) {
+func startAttempt(t testing.TB, tr *gangs.Tracker, n int) {
 	t.Helper()
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, int32(n)))
 	for i := range n {
@@ -197,30 +201,30 @@ func startAttempt(t testing.TB, tr *Tracker, n int) {
 }
 
 // release brings a gang to where its members are being bound, each on a node of its name.
-func release(t testing.TB, tr *Tracker, pods []*corev1.Pod) {
+func release(t testing.TB, tr *gangs.Tracker, pods []*corev1.Pod) {
 	t.Helper()
 	begin(t, tr, pods[0], nil)
 	for i, pod := range pods {
 		result, _ := permit(tr, pod)
-		require.Equal(t, i == len(pods)-1, result == Allow)
+		require.Equal(t, i == len(pods)-1, result == gangs.Allow)
 	}
 }
 
-func statusOf(tr *Tracker, key Key) gang.Status {
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	return tr.status(tr.gangs[key])
+func statusOf(tr *gangs.Tracker, key state.Key) gang.Status {
+	tr.Lock()
+	defer tr.Unlock()
+	return tr.Status(tr.Gangs[key])
 }
 
-func phaseOf(tr *Tracker, key Key) gang.Phase { return statusOf(tr, key).Phase }
+func phaseOf(tr *gangs.Tracker, key state.Key) gang.Phase { return statusOf(tr, key).Phase }
 
 // toLookAt are the gangs that the dispatcher is about to look at. It looks at them no more.
-func toLookAt(tr *Tracker) []Key {
-	var keys []Key
-	for tr.dirty.Len() > 0 {
-		key, _ := tr.dirty.Get()
+func toLookAt(tr *gangs.Tracker) []state.Key {
+	var keys []state.Key
+	for tr.Dirty.Len() > 0 {
+		key, _ := tr.Dirty.Get()
 		keys = append(keys, key)
-		tr.dirty.Done(key)
+		tr.Dirty.Done(key)
 	}
 	return keys
 }
@@ -228,16 +232,16 @@ func toLookAt(tr *Tracker) []Key {
 // readTime has a queue read the time again after the test's clock has stepped. The queue may have read it before the step, and set its timer
 // after that: the timer would never fire.
 func readTime(queue interface {
-	AddAfter(key Key, d time.Duration)
+	AddAfter(key state.Key, d time.Duration)
 }) {
-	queue.AddAfter(Key{Name: "never"}, 100*365*24*time.Hour)
+	queue.AddAfter(state.Key{Name: "never"}, 100*365*24*time.Hour)
 }
 
 // lookAgain waits until the dispatcher is about to look at something, and returns it.
-func lookAgain(t testing.TB, tr *Tracker) []Key {
+func lookAgain(t testing.TB, tr *gangs.Tracker) []state.Key {
 	t.Helper()
-	readTime(tr.dirty)
-	require.Eventually(t, func() bool { return tr.dirty.Len() > 0 }, 10*time.Second, time.Millisecond)
+	readTime(tr.Dirty)
+	require.Eventually(t, func() bool { return tr.Dirty.Len() > 0 }, 10*time.Second, time.Millisecond)
 	return toLookAt(tr)
 }
 

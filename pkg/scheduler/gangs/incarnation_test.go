@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -13,9 +13,14 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
-// The tests below are of Jobs that restart: what holds for one incarnation of a gang does not hold for the next.
+// The tests below are of Jobs that restart. A fact about one incarnation of a gang does not hold for the next.
 
 // ranAs is the PodGroup of a gang that was bound as a whole, and of which some members have succeeded.
 func ranAs(version, succeeded, minMember int32) *schedulingv1beta1.PodGroup {
@@ -26,14 +31,14 @@ func ranAs(version, succeeded, minMember int32) *schedulingv1beta1.PodGroup {
 }
 
 // toEvict are the pods that a tick has evicted, and toDenominate those whose nomination it drops.
-func toEvict(tr *Tracker) (names []string)      { return repairsAt(tr, true) }
-func toDenominate(tr *Tracker) (names []string) { return repairsAt(tr, false) }
+func toEvict(tr *gangs.Tracker) (names []string)      { return repairsAt(tr, true) }
+func toDenominate(tr *gangs.Tracker) (names []string) { return repairsAt(tr, false) }
 
-func repairsAt(tr *Tracker, evict bool) (names []string) {
-	_, repairs := (&dispatcher{tr}).tick()
+func repairsAt(tr *gangs.Tracker, evictions bool) (names []string) {
+	_, repairs := dispatch.NewDispatcher(tr).Tick()
 	for _, r := range repairs {
-		if (r.kind == startOver) == evict {
-			names = append(names, r.name)
+		if (r.Kind == evict.StartOver) == evictions {
+			names = append(names, r.Name)
 		}
 	}
 	return names
@@ -102,7 +107,7 @@ func TestThePhaseOfTheOldIncarnationSaysNothingAboutTheNewOne(t *testing.T) {
 	assert.Equal(t, []string{"m"}, toEvict(tr))
 }
 
-// A gang that lacks one member is complete as soon as the status says that one has succeeded; until then that is not known.
+// A gang that lacks one member is complete as soon as the status says that one has succeeded. Until then that is not known.
 func TestAGangWaitsForTheOutcomeOfATerminatedMember(t *testing.T) {
 	const outcomeUnknown = "waiting to learn how a member of the gang has ended"
 	tr, clock := newTestTracker(t)
@@ -112,25 +117,25 @@ func TestAGangWaitsForTheOutcomeOfATerminatedMember(t *testing.T) {
 	setPods(tr, ends, stays, surplus)
 	tr.DeletePod(ends) // as its watch shows a pod that has succeeded
 	require.Equal(t, outcomeUnknown, tr.Gate(surplus))
-	assert.Equal(t, gang.Status{Phase: gang.Incomplete, Reason: gang.OutcomeUnknown, Until: clock.Now().Add(outcomePause)}, statusOf(tr, theGang))
-	assert.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
-	assert.Zero(t, tr.Reports.TakeReport(theGang).Explanation, "nothing is reported that is over in a moment")
+	assert.Equal(t, gang.Status{Phase: gang.Incomplete, Reason: gang.OutcomeUnknown, Until: clock.Now().Add(gangs.OutcomePause)}, statusOf(tr, theGang))
+	assert.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate)
+	assert.Zero(t, report.NewReports(tr).TakeReport(theGang).Explanation, "nothing is reported that is over in a moment")
 
 	known := pg.DeepCopy()
 	known.Status.Succeeded = 1
 	tr.SetPodGroup(known)
-	assert.Equal(t, []string{"surplus"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Equal(t, []string{"surplus"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
 	assert.Empty(t, tr.Gate(surplus))
-	assert.Equal(t, Single, tr.Enter(surplus).Role, "the minimum has what it needs")
+	assert.Equal(t, state.Single, tr.Enter(surplus).Role, "the minimum has what it needs")
 
 	tr.DeletePod(stays) // and its outcome is never written
 	require.Equal(t, outcomeUnknown, tr.Gate(surplus))
 	toLookAt(tr)
-	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
-	clock.Step(outcomePause)
+	require.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate)
+	clock.Step(gangs.OutcomePause)
 	require.Contains(t, lookAgain(t, tr), theGang, "the dispatcher looks again by itself")
-	assert.Equal(t, []string{"surplus"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
-	assert.Equal(t, Scout, tr.Enter(surplus).Role, "it takes the place of the member that is gone")
+	assert.Equal(t, []string{"surplus"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
+	assert.Equal(t, state.Scout, tr.Enter(surplus).Role, "it takes the place of the member that is gone")
 }
 
 func TestAMemberThatFailedIsReplacedAtOnce(t *testing.T) {
@@ -145,7 +150,7 @@ func TestAMemberThatFailedIsReplacedAtOnce(t *testing.T) {
 	known.Status.Failed = 1
 	tr.SetPodGroup(known)
 	assert.Empty(t, tr.Gate(comes))
-	assert.Equal(t, Scout, tr.Enter(comes).Role)
+	assert.Equal(t, state.Scout, tr.Enter(comes).Role)
 }
 
 func TestAMemberThatIsDeletedIsReplacedAtOnce(t *testing.T) {
@@ -168,9 +173,9 @@ func TestAMemberThatIsBeingBoundHoldsUpNoOther(t *testing.T) {
 		pods = append(pods, memberNamed(fmt.Sprint("m", i)).Obj())
 	}
 	result, _ := permit(tr, pods[1])
-	require.Equal(t, Wait, result)
+	require.Equal(t, gangs.Wait, result)
 	result, released := permit(tr, pods[2])
-	require.Equal(t, Allow, result)
+	require.Equal(t, gangs.Allow, result)
 	require.Len(t, released, 3)
 	setPods(tr, on(pods[0], "node"), on(pods[1], "node"), deleting(on(pods[0], "node")))
 	tr.DeletePod(deleting(on(pods[0], "node")))
@@ -178,14 +183,14 @@ func TestAMemberThatIsBeingBoundHoldsUpNoOther(t *testing.T) {
 	replacement := memberNamed("replacement").Obj()
 	tr.SetPod(replacement)
 	require.Empty(t, tr.Gate(replacement))
-	assert.Empty(t, (&dispatcher{tr}).nextActions(theGang).Reject, "the member that is being bound keeps its room")
+	assert.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Reject, "the member that is being bound keeps its room")
 	s := tr.Decisions.Snapshot(replacement)
 	require.NotNil(t, s)
 	assert.Len(t, s.Problem.Members, 1)
 	_, ok := tr.Decisions.Commit(s, yes(s, nil))
 	require.True(t, ok)
 	result, _ = permit(tr, replacement)
-	assert.Equal(t, Allow, result)
+	assert.Equal(t, gangs.Allow, result)
 }
 
 // A pod of the incarnation before, which is still being bound, does not end an attempt of the next.
@@ -194,7 +199,7 @@ func TestAMemberOfAnEarlierIncarnationEndsNoAttempt(t *testing.T) {
 	startAttempt(t, tr, 1)
 	old := memberNamed("m0").Obj()
 	result, _ := tr.Permit(old)
-	require.Equal(t, Allow, result)
+	require.Equal(t, gangs.Allow, result)
 	pods := []*corev1.Pod{memberNamed("n0").Version(1).Obj(), memberNamed("n1").Version(1).Obj()}
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 	setPods(tr, pods...)
@@ -205,9 +210,9 @@ func TestAMemberOfAnEarlierIncarnationEndsNoAttempt(t *testing.T) {
 	unreserve(tr, old)
 	tr.DeletePod(deleting(old))
 	assert.Equal(t, gang.Attempting, phaseOf(tr, theGang))
-	assert.Zero(t, tr.gangs[theGang].retry.failures)
+	assert.Zero(t, tr.Gangs[theGang].Retry.Failures)
 	result, _ = permit(tr, pods[1])
-	assert.Equal(t, Allow, result)
+	assert.Equal(t, gangs.Allow, result)
 }
 
 // A member may be released before it waits in Permit. The next tick allows it again, unless the minimum has lost its room meanwhile.
@@ -230,8 +235,8 @@ func TestAMemberThatWasReleasedTooEarlyIsReleasedAgainWhileTheMinimumIsThere(t *
 				unreserve(tr, memberNamed("m0").Obj())
 				tr.DeletePod(deleting(memberNamed("m0").Obj()))
 			}
-			(&dispatcher{tr}).tick()
-			actions := (&dispatcher{tr}).nextActions(theGang)
+			dispatch.NewDispatcher(tr).Tick()
+			actions := dispatch.NewDispatcher(tr).NextActions(theGang)
 			assert.ElementsMatch(t, tc.allow, actions.Allow)
 			assert.ElementsMatch(t, tc.reject, actions.Reject)
 		})
@@ -273,8 +278,8 @@ func TestMembersOfAnEarlierIncarnationThatComesBackAreActivated(t *testing.T) {
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
 	later, waits := memberNamed("later").Version(1).Obj(), memberNamed("waits").Obj()
 	setPods(tr, later, waits)
-	require.Equal(t, oldIncarnation, tr.Gate(waits))
-	require.Equal(t, []string{"later"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	require.Equal(t, gangs.OldIncarnation, tr.Gate(waits))
+	require.Equal(t, []string{"later"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
 	tr.DeletePod(later)
-	assert.Equal(t, []string{"waits"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Equal(t, []string{"waits"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"testing"
@@ -10,22 +10,26 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // newFollower makes a tracker that has seen no scheduling cycle.
-func newFollower(t *testing.T) (*Tracker, *clocktesting.FakeClock) {
+func newFollower(t *testing.T) (*gangs.Tracker, *clocktesting.FakeClock) {
 	t.Helper()
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	tr := New(clock)
-	t.Cleanup(tr.dirty.ShutDown)
-	t.Cleanup(tr.Reports.queue.ShutDown)
+	tr := gangs.New(clock)
+	t.Cleanup(tr.Dirty.ShutDown)
+	t.Cleanup(tr.Reports.ShutDown)
 	require.NoError(t, tr.Configure("muster", testArgs))
 	tr.Feed.Open()
 	return tr, clock
 }
 
 // passing are the pods that may pass the gate.
-func passing(tr *Tracker, pods ...*corev1.Pod) []string {
+func passing(tr *gangs.Tracker, pods ...*corev1.Pod) []string {
 	names := []string{}
 	for _, pod := range pods {
 		if tr.Gate(pod) == "" {
@@ -36,7 +40,7 @@ func passing(tr *Tracker, pods ...*corev1.Pod) []string {
 }
 
 // heldPods are the members of two gangs that are not complete.
-func heldPods(tr *Tracker) []*corev1.Pod {
+func heldPods(tr *gangs.Tracker) []*corev1.Pod {
 	return append(gangOf(tr, "a", 3, 2), gangOf(tr, "b", 3, 2)...)
 }
 
@@ -46,7 +50,7 @@ func TestATrackerFollowsUntilItSeesACycle(t *testing.T) {
 	pods := heldPods(tr)
 	passing(tr, pods...)
 	require.False(t, tr.Leadership.Leads(), "the gate is asked in a standby, too")
-	assert.Equal(t, Held, tr.Enter(pods[0]).Role)
+	assert.Equal(t, state.Held, tr.Enter(pods[0]).Role)
 	assert.True(t, tr.Leadership.Leads())
 
 	single, _ := newFollower(t)
@@ -69,7 +73,7 @@ func TestExactlyOneHeldMemberPassesTheGateOfAFollower(t *testing.T) {
 
 func TestThereIsNoProbeBeforeEverythingIsRead(t *testing.T) {
 	tr, _ := newFollower(t)
-	tr.synced = false
+	tr.Synced = false
 	pods := heldPods(tr)
 	require.Empty(t, passing(tr, pods...))
 	tr.Feed.Open()
@@ -77,19 +81,19 @@ func TestThereIsNoProbeBeforeEverythingIsRead(t *testing.T) {
 }
 
 func TestTheProbeMovesOn(t *testing.T) {
-	for name, gone := range map[string]func(*Tracker, *corev1.Pod){
-		"when the pod is bound":         func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) },
-		"when the pod is deleted":       func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) },
-		"when the pod is being deleted": func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(deleting(pod)) },
+	for name, gone := range map[string]func(*gangs.Tracker, *corev1.Pod){
+		"when the pod is bound":         func(tr *gangs.Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) },
+		"when the pod is deleted":       func(tr *gangs.Tracker, pod *corev1.Pod) { tr.DeletePod(pod) },
+		"when the pod is being deleted": func(tr *gangs.Tracker, pod *corev1.Pod) { tr.SetPod(deleting(pod)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, _ := newFollower(t)
 			pods := heldPods(tr)
 			require.Equal(t, []string{"a-0"}, passing(tr, pods...))
-			actions, _ := (&dispatcher{tr}).tick()
+			actions, _ := dispatch.NewDispatcher(tr).Tick()
 			require.Empty(t, actions.Activate, "there is one")
 			gone(tr, pods[0])
-			actions, _ = (&dispatcher{tr}).tick()
+			actions, _ = dispatch.NewDispatcher(tr).Tick()
 			require.Len(t, actions.Activate, 1, "the gate is asked about another one")
 			assert.Contains(t, []string{"a-1", "b-0"}, actions.Activate[0].Name, "the first of its gang that waits")
 			assert.Equal(t, namesOf(actions.Activate), passing(tr, append(actions.Activate, pods...)...)[:1])
@@ -109,12 +113,12 @@ func TestOnlyAMemberThatWaitsIsTheProbe(t *testing.T) {
 	tr.SetPod(gated)
 	unseen := memberNamed("unseen").Obj()
 	assert.Empty(t, passing(tr, bound, goes, gated, unseen))
-	assert.Empty(t, tr.Leadership.nextProbe(tr.clock.Now()))
+	assert.Empty(t, tr.Leadership.NextProbe(tr.Clock.Now()))
 
 	waits := memberNamed("waits").Obj()
 	tr.SetPod(waits)
-	assert.Equal(t, []string{"waits"}, namesOf(tr.Leadership.nextProbe(tr.clock.Now())))
-	actions, _ := (&dispatcher{tr}).tick()
+	assert.Equal(t, []string{"waits"}, namesOf(tr.Leadership.NextProbe(tr.Clock.Now())))
+	actions, _ := dispatch.NewDispatcher(tr).Tick()
 	assert.Contains(t, namesOf(actions.Activate), "waits")
 	assert.Equal(t, []string{"waits"}, passing(tr, bound, goes, gated, unseen, waits))
 }
@@ -123,7 +127,7 @@ func TestALeaderActivatesNoProbe(t *testing.T) {
 	tr, _ := newFollower(t)
 	heldPods(tr)
 	tr.Leadership.Lead()
-	actions, _ := (&dispatcher{tr}).tick()
+	actions, _ := dispatch.NewDispatcher(tr).Tick()
 	assert.Empty(t, actions.Activate)
 }
 
@@ -136,7 +140,7 @@ func TestAFollowerWritesNothing(t *testing.T) {
 	setPods(tr, memberNamed("bound").Node("node").Obj(), nominated)
 	clock.Step(2 * time.Hour)
 	for range 2 {
-		_, repairs := (&dispatcher{tr}).tick()
+		_, repairs := dispatch.NewDispatcher(tr).Tick()
 		require.Empty(t, repairs)
 	}
 	tr.Leadership.Lead()
@@ -151,9 +155,9 @@ func TestAFollowerReplacesNoScout(t *testing.T) {
 	tr, clock := newFollower(t)
 	waitingGang(t, tr)
 	for range 3 {
-		clock.Step(scoutPatience)
-		(&dispatcher{tr}).tick()
-		require.NotContains(t, namesOf((&dispatcher{tr}).nextActions(theGang).Activate), "m1")
+		clock.Step(dispatch.ScoutTimeout)
+		dispatch.NewDispatcher(tr).Tick()
+		require.NotContains(t, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate), "m1")
 	}
 }
 
@@ -164,9 +168,9 @@ func TestAProbeThatDoesNotComeIsReplaced(t *testing.T) {
 	first := memberNamed("first").Obj()
 	tr.SetPod(first)
 	require.Empty(t, tr.Gate(first))
-	require.Empty(t, tr.Leadership.nextProbe(tr.clock.Now()))
-	clock.Step(probePatience)
-	assert.Equal(t, []string{"first"}, namesOf(tr.Leadership.nextProbe(tr.clock.Now())), "there is no other")
+	require.Empty(t, tr.Leadership.NextProbe(tr.Clock.Now()))
+	clock.Step(state.ProbeTimeout)
+	assert.Equal(t, []string{"first"}, namesOf(tr.Leadership.NextProbe(tr.Clock.Now())), "there is no other")
 	second := memberNamed("second").Obj()
 	tr.SetPod(second)
 	require.Empty(t, tr.Gate(second), "the first that comes is the next probe")
@@ -177,15 +181,15 @@ func TestAllGangsAreLookedAtWhenThisProcessBeginsToLead(t *testing.T) {
 	heldPods(tr)
 	toLookAt(tr)
 	for _, name := range []string{"a", "b"} {
-		tr.Reports.TakeReport(keyNamed(name)) // the reporter has looked, and has written nothing
+		report.NewReports(tr).TakeReport(keyNamed(name)) // the reporter has looked, and has written nothing
 	}
-	for tr.Reports.queue.Len() > 0 {
-		key, _ := tr.Reports.queue.Get()
-		tr.Reports.queue.Done(key)
+	for tr.Reports.Len() > 0 {
+		key, _ := tr.Reports.Get()
+		tr.Reports.Done(key)
 	}
 	tr.Leadership.Lead()
-	assert.ElementsMatch(t, []Key{keyNamed("a"), keyNamed("b")}, toLookAt(tr))
-	clock.Step(reportDelay)
-	readTime(tr.Reports.queue)
-	require.Eventually(t, func() bool { return tr.Reports.queue.Len() == 2 }, 10*time.Second, time.Millisecond)
+	assert.ElementsMatch(t, []state.Key{keyNamed("a"), keyNamed("b")}, toLookAt(tr))
+	clock.Step(state.ReportDelay)
+	readTime(tr.Reports)
+	require.Eventually(t, func() bool { return tr.Reports.Len() == 2 }, 10*time.Second, time.Millisecond)
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"math/rand/v2"
@@ -15,6 +15,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // picture reads the transitions of the lifecycle from the page for newcomers. A transition from "any" is one from each other phase.
@@ -126,12 +127,12 @@ func (s *simulation) reach(phase gang.Phase) {
 		reserve(0)
 		reserve(1)
 	}
-	assert.Equal(s.t, phase, s.phases[Key{Name: "g"}])
+	assert.Equal(s.t, phase, s.phases[state.Key{Name: "g"}])
 }
 
 // rareHistories make the transitions that random histories hardly ever take.
 func rareHistories() []func(*simulation) {
-	key := Key{Name: "g"}
+	key := state.Key{Name: "g"}
 	change := func(s *simulation, change func(*schedulingv1beta1.PodGroup)) {
 		s.changeGroup(key, change)
 		s.arrive()
@@ -200,7 +201,7 @@ func TestAnAttemptEndsWhenTheAdmissionIsTakenBack(t *testing.T) {
 	}
 	s.changeGroup(key, func(pg *schedulingv1beta1.PodGroup) { pg.Status.Phase = schedulingv1beta1.PodGroupPending })
 	s.arrive()
-	assert.Empty(t, s.tracker.attempting)
+	assert.Empty(t, s.tracker.Attempting)
 	s.settle()
 	assert.Empty(t, s.room, "all room is given back")
 	used, all := s.tracker.Quota.Ledger.Totals("q")

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"slices"
@@ -12,6 +12,9 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/gangmetrics"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -29,17 +32,17 @@ func TestMetricsThatCannotBeRegisteredAreAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
-			tr.metrics.attempts = counter
-			require.ErrorContains(t, tr.metrics.register(tr), "registering the metrics of gangs: ")
+			tr.Metrics.Attempts = counter
+			require.ErrorContains(t, tr.Metrics.Register(tr.CountGangs, tr.Quota.Ledger), "registering the metrics of gangs: ")
 		})
 	}
 }
 
 func TestTheMetricsOfTheFirstTrackerAreServed(t *testing.T) {
 	first := openTracker(t)
-	require.NoError(t, first.metrics.register(first))
+	require.NoError(t, first.Metrics.Register(first.CountGangs, first.Quota.Ledger))
 	again := openTracker(t)
-	require.NoError(t, again.metrics.register(again), "a test or a benchmark makes another tracker")
+	require.NoError(t, again.Metrics.Register(again.CountGangs, again.Quota.Ledger), "a test or a benchmark makes another tracker")
 }
 
 // gather reads a collector or a metric.
@@ -64,12 +67,14 @@ func gather(t *testing.T, register func(metrics.KubeRegistry)) map[string]float6
 
 func TestGangsAndQuotaAreCountedWhenTheyAreCollected(t *testing.T) {
 	tr := openTracker(t)
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
 	startAttempt(t, tr, 2)
 	gangOf(tr, "short", 2, 1)
 	running := gangOf(tr, "running", 1, 1)[0]
 	tr.SetPod(on(running, "n"))
-	values := gather(t, func(r metrics.KubeRegistry) { r.CustomMustRegister(&gauges{tracker: tr}) })
+	values := gather(t, func(r metrics.KubeRegistry) {
+		r.CustomMustRegister(&gangmetrics.Gauges{Metrics: tr.Metrics, Count: tr.CountGangs, Books: tr.Quota.Ledger})
+	})
 	assert.Subset(t, values, map[string]float64{
 		"muster_gangs Attempting q": 1, "muster_gangs Incomplete ": 1, "muster_gangs Running ": 1,
 		"muster_queue_used q cpu": 1, "muster_queue_assumed q cpu": 1,
@@ -80,7 +85,7 @@ func TestGangsAndQuotaAreCountedWhenTheyAreCollected(t *testing.T) {
 func TestTheTimesOfAGang(t *testing.T) {
 	tr, clock := newTestTracker(t)
 	registry := metrics.NewKubeRegistry()
-	registry.MustRegister(tr.metrics.quorum, tr.metrics.admit, tr.metrics.bind, tr.metrics.start)
+	registry.MustRegister(tr.Metrics.Quorum, tr.Metrics.Admit, tr.Metrics.Bind, tr.Metrics.Start)
 	group := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
 	group.CreationTimestamp.Time = clock.Now()
 	tr.SetPodGroup(group)
@@ -117,7 +122,7 @@ func TestTheTimesOfAGang(t *testing.T) {
 func TestTheResultsOfAttemptsAreCounted(t *testing.T) {
 	tr, clock := newTestTracker(t)
 	registry := metrics.NewKubeRegistry()
-	registry.MustRegister(tr.metrics.attempts)
+	registry.MustRegister(tr.Metrics.Attempts)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
 	pod := memberNamed("m").Obj()
 	tr.SetPod(pod)
@@ -130,13 +135,13 @@ func TestTheResultsOfAttemptsAreCounted(t *testing.T) {
 	tr.Hints.Wake(pod)
 	begin(t, tr, pod, map[types.UID]string{"m": "n"})
 	require.True(t, tr.Fail(pod))
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
 	refuse(t, tr, pod, "no quota")
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
 	clock.Step(time.Minute)
 	begin(t, tr, pod, nil)
 	result, _ := permit(tr, pod)
-	require.Equal(t, Allow, result)
+	require.Equal(t, gangs.Allow, result)
 	counts := map[string]float64{}
 	families, err := registry.Gather()
 	require.NoError(t, err)
@@ -150,10 +155,10 @@ func TestTheResultsOfAttemptsAreCounted(t *testing.T) {
 func TestOnlyQueuesThatExistHaveSeries(t *testing.T) {
 	tr := openTracker(t)
 	queue := mustertesting.MakeQueue("q").Obj()
-	tr.Quota.SetQueue(queue)
+	tr.SetQueue(queue)
 	collect := func(r metrics.KubeRegistry) {
-		r.MustRegister(tr.metrics.quorum, tr.metrics.evictions)
-		r.CustomMustRegister(&gauges{tracker: tr})
+		r.MustRegister(tr.Metrics.Quorum, tr.Metrics.Evictions)
+		r.CustomMustRegister(&gangmetrics.Gauges{Metrics: tr.Metrics, Count: tr.CountGangs, Books: tr.Quota.Ledger})
 	}
 	registry := metrics.NewKubeRegistry()
 	collect(registry)
@@ -162,8 +167,8 @@ func TestOnlyQueuesThatExistHaveSeries(t *testing.T) {
 		tr.SetPodGroup(group)
 		pod := mustertesting.MakePod(name).UID(name).Group(name).Requests("cpu", "1").Node("n").Obj()
 		tr.SetPod(pod)
-		tr.metrics.reachQuorum(tr.gangs[Key{Name: name, Namespace: group.Namespace}], tr.clock.Now())
-		tr.Victims.Evicted(pod, Reclaimed)
+		tr.Metrics.ReachQuorum(tr.Gangs[state.Key{Name: name, Namespace: group.Namespace}], tr.Clock.Now())
+		tr.Victims.Evicted(pod, gangmetrics.Reclaimed)
 	}
 	series := func() (found []string) {
 		families, err := registry.Gather()
@@ -185,6 +190,6 @@ func TestOnlyQueuesThatExistHaveSeries(t *testing.T) {
 		"muster_gang_quorum_duration_seconds ", "muster_gang_quorum_duration_seconds q", "muster_gangs ", "muster_gangs q", "muster_queue_assumed q",
 		"muster_queue_evictions_total ", "muster_queue_evictions_total q", "muster_queue_used q",
 	}, series())
-	tr.Quota.DeleteQueue(queue)
+	tr.DeleteQueue(queue)
 	assert.Equal(t, none, series())
 }

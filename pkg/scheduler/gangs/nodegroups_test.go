@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"testing"
@@ -9,6 +9,9 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -16,24 +19,24 @@ import (
 func TestOtherNodeGroupsWakeWhatTheyKeptFromNodes(t *testing.T) {
 	queue := mustertesting.MakeQueue("q").Parent("parent").NodeGroups("a").Obj()
 	for name, c := range map[string]struct {
-		change func(*Tracker)
+		change func(*gangs.Tracker)
 		wakes  bool
 	}{
-		"other groups": {func(tr *Tracker) {
-			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Parent("parent").NodeGroups("b").Obj())
+		"other groups": {func(tr *gangs.Tracker) {
+			tr.SetQueue(mustertesting.MakeQueue("q").Parent("parent").NodeGroups("b").Obj())
 		}, true},
-		"no groups":              {func(tr *Tracker) { tr.Quota.SetQueue(mustertesting.MakeQueue("q").Parent("parent").Obj()) }, true},
-		"the queue is gone":      {func(tr *Tracker) { tr.Quota.DeleteQueue(queue) }, true},
-		"another parent":         {func(tr *Tracker) { tr.Quota.SetQueue(mustertesting.MakeQueue("q").NodeGroups("a").Obj()) }, true},
-		"groups of the parent":   {func(tr *Tracker) { tr.Quota.SetQueue(mustertesting.MakeQueue("parent").NodeGroups("b").Obj()) }, true},
-		"the same queue again":   {func(tr *Tracker) { tr.Quota.SetQueue(queue.DeepCopy()) }, false},
-		"its status":             {func(tr *Tracker) { tr.Quota.SetQueue(withRunning(queue)) }, false},
-		"a queue without groups": {func(tr *Tracker) { tr.Quota.SetQueue(mustertesting.MakeQueue("parent").Obj()) }, false},
+		"no groups":              {func(tr *gangs.Tracker) { tr.SetQueue(mustertesting.MakeQueue("q").Parent("parent").Obj()) }, true},
+		"the queue is gone":      {func(tr *gangs.Tracker) { tr.DeleteQueue(queue) }, true},
+		"another parent":         {func(tr *gangs.Tracker) { tr.SetQueue(mustertesting.MakeQueue("q").NodeGroups("a").Obj()) }, true},
+		"groups of the parent":   {func(tr *gangs.Tracker) { tr.SetQueue(mustertesting.MakeQueue("parent").NodeGroups("b").Obj()) }, true},
+		"the same queue again":   {func(tr *gangs.Tracker) { tr.SetQueue(queue.DeepCopy()) }, false},
+		"its status":             {func(tr *gangs.Tracker) { tr.SetQueue(withRunning(queue)) }, false},
+		"a queue without groups": {func(tr *gangs.Tracker) { tr.SetQueue(mustertesting.MakeQueue("parent").Obj()) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
-			tr.Quota.SetQueue(mustertesting.MakeQueue("parent").Obj())
-			tr.Quota.SetQueue(queue)
+			tr.SetQueue(mustertesting.MakeQueue("parent").Obj())
+			tr.SetQueue(queue)
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
 			scout, single := memberNamed("m").Obj(), singleNamed("single", "q").Obj()
 			tr.SetPod(scout)
@@ -45,14 +48,14 @@ func TestOtherNodeGroupsWakeWhatTheyKeptFromNodes(t *testing.T) {
 			toLookAt(tr)
 
 			c.change(tr)
-			assert.Equal(t, c.wakes, tr.gangs[theGang].decision.woken)
+			assert.Equal(t, c.wakes, tr.Gangs[theGang].Refusal.Woken)
 			keys := toLookAt(tr)
 			if !c.wakes {
-				assert.NotContains(t, keys, nodeGroupsKey)
+				assert.NotContains(t, keys, state.NodeGroupsKey)
 				return
 			}
-			require.Contains(t, keys, nodeGroupsKey)
-			assert.Equal(t, []string{"single"}, namesOf((&dispatcher{tr}).nextActions(nodeGroupsKey).Activate))
+			require.Contains(t, keys, state.NodeGroupsKey)
+			assert.Equal(t, []string{"single"}, namesOf(dispatch.NewDispatcher(tr).NextActions(state.NodeGroupsKey).Activate))
 		})
 	}
 }
@@ -65,17 +68,17 @@ func withRunning(queue *schedulingv1beta1.Queue) *schedulingv1beta1.Queue {
 
 // TestABoundOrDeletedPodIsNotTriedForItsNodeGroups, and costs no memory.
 func TestABoundOrDeletedPodIsNotTriedForItsNodeGroups(t *testing.T) {
-	for name, end := range map[string]func(*Tracker, *corev1.Pod){
-		"bound":   func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "n")) },
-		"deleted": func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) },
+	for name, end := range map[string]func(*gangs.Tracker, *corev1.Pod){
+		"bound":   func(tr *gangs.Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "n")) },
+		"deleted": func(tr *gangs.Tracker, pod *corev1.Pod) { tr.DeletePod(pod) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
-			tr.Quota.SetQueue(mustertesting.MakeQueue("q").NodeGroups("a").Obj())
+			tr.SetQueue(mustertesting.MakeQueue("q").NodeGroups("a").Obj())
 			pod := singleNamed("single", "q").Obj()
 			tr.Quota.NodeGroupsOf(pod, true)
 			end(tr, pod)
-			assert.Empty(t, tr.Quota.grouped)
+			assert.Empty(t, tr.Quota.Grouped)
 		})
 	}
 }

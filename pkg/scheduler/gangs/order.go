@@ -11,6 +11,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
@@ -37,9 +38,9 @@ type OrderKey struct {
 
 // The ranks.
 const (
-	rankCritical = iota
-	rankPartial
-	rankNormal
+	RankCritical = iota
+	RankPartial
+	RankNormal
 )
 
 // Before says whether a comes before b. It is a strict weak order: a comparison of tuples.
@@ -58,15 +59,15 @@ func (a *OrderKey) Before(b *OrderKey) bool {
 
 // Order has the sort keys of pods in the scheduling queue.
 type Order struct {
-	t    *Tracker
-	keys sync.Map // pod UID -> *OrderKey; QueueSort reads it without the lock
+	t    *state.State
+	Keys sync.Map // pod UID -> *OrderKey; QueueSort reads it without the lock
 }
 
 // OrderKey returns the sort key of a pod in the queue. A pod without a gang is sorted by its priority and its time in the queue, as
 // upstream does.
 func (o *Order) OrderKey(pod *corev1.Pod, queued time.Time) OrderKey {
 	if _, ok := gang.KeyOf(pod); ok {
-		if key, ok := o.keys.Load(pod.UID); ok {
+		if key, ok := o.Keys.Load(pod.UID); ok {
 			return *key.(*OrderKey)
 		}
 	}
@@ -78,26 +79,26 @@ func (o *Order) OrderKey(pod *corev1.Pod, queued time.Time) OrderKey {
 func rankOf(priority int32, partial bool) int {
 	switch {
 	case upstream.IsCritical(priority):
-		return rankCritical
+		return RankCritical
 	case partial:
-		return rankPartial
+		return RankPartial
 	}
-	return rankNormal
+	return RankNormal
 }
 
 // freezeOrder fixes the sort key of a member while it is in the queue.
-func (o *Order) freezeOrder(g *group, m *gang.Member) {
-	priority := o.t.priorityOf(g)
+func (o *Order) freezeOrder(g *gang.Group, m *gang.Member) {
+	priority := o.t.PriorityOf(g)
 	share := 0
 	if g.Seated() {
-		share = g.CountSurplus() + 1 + g.rankOf(m.UID)
+		share = g.CountSurplus() + 1 + g.RankOf(m.UID)
 	}
-	o.keys.Store(m.UID, &OrderKey{
-		Rank:         rankOf(priority, g.underRepair || g.attempt != nil && g.attempt.failed.Len() > 0),
+	o.Keys.Store(m.UID, &OrderKey{
+		Rank:         rankOf(priority, g.UnderRepair || g.Attempt != nil && g.Attempt.Failed.Len() > 0),
 		JobPriority:  priority,
 		Share:        share,
-		Since:        g.podGroup.created,
-		Seen:         g.seen,
+		Since:        g.PodGroup.Created,
+		Seen:         g.Seen,
 		TaskPriority: m.Priority,
 		Index:        m.Index,
 		Pod:          m.UID,
@@ -111,8 +112,8 @@ func GroupOrderKey(priority int32, queued time.Time) OrderKey {
 
 // Bound forgets the sort key of a pod that has left the scheduling queue for good.
 func (o *Order) Bound(pod types.UID) {
-	o.keys.Delete(pod)
-	o.t.mu.Lock()
-	defer o.t.mu.Unlock()
-	o.t.leaving.Delete(pod) // it was bound although it had left its gang
+	o.Keys.Delete(pod)
+	o.t.Lock()
+	defer o.t.Unlock()
+	o.t.Leaving.Delete(pod) // it was bound although it had left its gang
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"slices"
@@ -12,23 +12,24 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 func TestOrder(t *testing.T) {
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
-	inOrder := []OrderKey{
-		{Rank: rankCritical, JobPriority: 2000000000, Since: late},
-		{Rank: rankPartial, JobPriority: 1, Since: late, Seen: 1},
-		{Rank: rankNormal, JobPriority: 9, Since: late, Seen: 2},
-		{Rank: rankNormal, JobPriority: 9, Share: 1, Since: late, Seen: 9},
-		{Rank: rankNormal, JobPriority: 9, Share: 2, Since: early, Seen: 1},
-		{Rank: rankNormal, JobPriority: 5, Since: early, Seen: 3, TaskPriority: 7, Index: 3},
-		{Rank: rankNormal, JobPriority: 5, Since: early, Seen: 3, TaskPriority: 5, Index: 0},
-		{Rank: rankNormal, JobPriority: 5, Since: early, Seen: 3, TaskPriority: 5, Index: 1},
-		{Rank: rankNormal, JobPriority: 5, Since: early, Seen: 4, TaskPriority: 9},
-		{Rank: rankNormal, JobPriority: 5, Since: late, Seen: 1},
-		{Rank: rankNormal, JobPriority: 5, Share: 1, Since: early, Seen: 1},
+	inOrder := []gangs.OrderKey{
+		{Rank: gangs.RankCritical, JobPriority: 2000000000, Since: late},
+		{Rank: gangs.RankPartial, JobPriority: 1, Since: late, Seen: 1},
+		{Rank: gangs.RankNormal, JobPriority: 9, Since: late, Seen: 2},
+		{Rank: gangs.RankNormal, JobPriority: 9, Share: 1, Since: late, Seen: 9},
+		{Rank: gangs.RankNormal, JobPriority: 9, Share: 2, Since: early, Seen: 1},
+		{Rank: gangs.RankNormal, JobPriority: 5, Since: early, Seen: 3, TaskPriority: 7, Index: 3},
+		{Rank: gangs.RankNormal, JobPriority: 5, Since: early, Seen: 3, TaskPriority: 5, Index: 0},
+		{Rank: gangs.RankNormal, JobPriority: 5, Since: early, Seen: 3, TaskPriority: 5, Index: 1},
+		{Rank: gangs.RankNormal, JobPriority: 5, Since: early, Seen: 4, TaskPriority: 9},
+		{Rank: gangs.RankNormal, JobPriority: 5, Since: late, Seen: 1},
+		{Rank: gangs.RankNormal, JobPriority: 5, Share: 1, Since: early, Seen: 1},
 	}
 	for i := range inOrder {
 		for j := range inOrder {
@@ -40,8 +41,8 @@ func TestOrder(t *testing.T) {
 // TestOrderIsAStrictWeakOrder: a heap goes wrong silently with anything less.
 func TestOrderIsAStrictWeakOrder(t *testing.T) {
 	small := rapid.IntRange(0, 1)
-	draw := func(t *rapid.T, label string) *OrderKey {
-		return &OrderKey{
+	draw := func(t *rapid.T, label string) *gangs.OrderKey {
+		return &gangs.OrderKey{
 			Rank: small.Draw(t, label), JobPriority: int32(small.Draw(t, "priority")),
 			Share: small.Draw(t, "share"), Since: time.Unix(int64(small.Draw(t, "since")), 0), Seen: int64(small.Draw(t, "seen")),
 			TaskPriority: int32(small.Draw(t, "taskPriority")), Index: small.Draw(t, "index"),
@@ -75,7 +76,7 @@ func TestPodsWithoutAGangAreOrderedByPriorityAndTheTimeTheyCame(t *testing.T) {
 }
 
 // queued has pods pass the gate, and returns their names in the order in which the queue tries them.
-func queued(t *testing.T, tr *Tracker, pods ...*corev1.Pod) []string {
+func queued(t *testing.T, tr *gangs.Tracker, pods ...*corev1.Pod) []string {
 	t.Helper()
 	for _, pod := range pods {
 		require.Empty(t, tr.Gate(pod), pod.Name)
@@ -91,7 +92,7 @@ func queued(t *testing.T, tr *Tracker, pods ...*corev1.Pod) []string {
 }
 
 // runningGang has a gang of a minimum of one whose first members are bound, and returns those that wait.
-func runningGang(tr *Tracker, name string, created time.Time, n, bound int) []*corev1.Pod {
+func runningGang(tr *gangs.Tracker, name string, created time.Time, n, bound int) []*corev1.Pod {
 	tr.SetPodGroup(mustertesting.MakePodGroup(name).UID(name).MinMember(1).Created(created).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
 	var waiting []*corev1.Pod
 	for i := range n {

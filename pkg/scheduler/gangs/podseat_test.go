@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -17,18 +17,23 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // full has a queue "q" of 2 CPUs, used by the pods victim-0 and victim-1 on node0. There is no room and no quota for the pod "mine".
-func full(t *testing.T) (tr *Tracker, clock *clocktesting.FakeClock, mine *corev1.Pod, victims []*corev1.Pod) {
+func full(t *testing.T) (tr *gangs.Tracker, clock *clocktesting.FakeClock, mine *corev1.Pod, victims []*corev1.Pod) {
 	t.Helper()
 	tr, clock = newTestTracker(t)
 	tr.Victims.EvictPods()
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
 	for i := range 2 {
 		victim := on(singleNamed(fmt.Sprint("victim-", i), "q").Obj(), "node0")
 		victim.Spec.TerminationGracePeriodSeconds = new(int64)
@@ -45,13 +50,13 @@ func seatOf(t *testing.T, pod *corev1.Pod, victims ...*corev1.Pod) *placement.Se
 	for _, victim := range victims {
 		info, err := framework.NewPodInfo(victim)
 		require.NoError(t, err)
-		found.Victims = append(found.Victims, &placement.Victim{Victim: preemption.NewPodVictim(info, nil, nil), Kind: placement.SinglePod, Rule: quota.ByPriority})
+		found.Victims = append(found.Victims, &placement.Victim{Victim: preemption.NewPodVictim(info, nil, nil), Kind: gang.SinglePod, Rule: quota.ByPriority})
 	}
 	return found
 }
 
 // makeSeat has a pod seated on node0.
-func makeSeat(t *testing.T, tr *Tracker, pod *corev1.Pod, victims ...*corev1.Pod) {
+func makeSeat(t *testing.T, tr *gangs.Tracker, pod *corev1.Pod, victims ...*corev1.Pod) {
 	t.Helper()
 	s, _ := tr.Victims.SearchFor(pod)
 	require.NotNil(t, s)
@@ -61,8 +66,8 @@ func makeSeat(t *testing.T, tr *Tracker, pod *corev1.Pod, victims ...*corev1.Pod
 }
 
 // isReady says whether a pod is activated.
-func isReady(tr *Tracker, name string) bool {
-	for _, pod := range (&dispatcher{tr}).nextActions(readyKey).Activate {
+func isReady(tr *gangs.Tracker, name string) bool {
+	for _, pod := range dispatch.NewDispatcher(tr).NextActions(state.ReadyKey).Activate {
 		if pod.Name == name {
 			return true
 		}
@@ -89,7 +94,7 @@ func TestAPodComesWhenItsVictimsHaveGone(t *testing.T) {
 func TestAPodDoesNotWaitForVictimsThatHaveGoneAlready(t *testing.T) {
 	tr, _, mine, victims := full(t)
 	known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	tr.podLister = corelisters.NewPodLister(known)
+	tr.PodLister = corelisters.NewPodLister(known)
 	require.NoError(t, known.Add(victims[1]))
 	require.NotNil(t, tr.Quota.QuotaShortage(mine))
 	tr.DeletePod(victims[0])
@@ -132,11 +137,11 @@ func TestABoundPodIsChargedOnceForItsSeat(t *testing.T) {
 func TestAPodIsSearchedForAnewIfItsVictimsDoNotGo(t *testing.T) {
 	tr, clock, mine, victims := full(t)
 	makeSeat(t, tr, mine, victims[0])
-	clock.Step(goneWithin - 1)
-	(&dispatcher{tr}).tick()
+	clock.Step(evict.GoneWithin - 1)
+	dispatch.NewDispatcher(tr).Tick()
 	require.False(t, isReady(tr, "mine"))
 	clock.Step(1)
-	(&dispatcher{tr}).tick()
+	dispatch.NewDispatcher(tr).Tick()
 	assert.True(t, isReady(tr, "mine"))
 	assert.Empty(t, evictions(tr), "nothing had been evicted yet")
 	s, waits := tr.Victims.SearchFor(mine)
@@ -152,7 +157,7 @@ func TestAPodThatComesBeforeTheCacheKnowsIsTriedAgain(t *testing.T) {
 	_, waits := tr.Victims.SearchFor(mine)
 	assert.True(t, waits)
 	assert.True(t, isReady(tr, "mine"))
-	clock.Step(seatPatience)
+	clock.Step(evict.CacheLag)
 	s, waits := tr.Victims.SearchFor(mine)
 	assert.False(t, waits)
 	assert.NotNil(t, s, "its room was taken: others are evicted")
@@ -171,7 +176,7 @@ func TestNoGangIsLeftBelowItsMinimumForAPod(t *testing.T) {
 
 func TestTheRoomOfASeatIsKept(t *testing.T) {
 	cpu := resources.List{corev1.ResourceCPU: 1000}
-	keeping := func(t *testing.T) (tr *Tracker, clock *clocktesting.FakeClock, pod, important *corev1.Pod) {
+	keeping := func(t *testing.T) (tr *gangs.Tracker, clock *clocktesting.FakeClock, pod, important *corev1.Pod) {
 		tr, clock, pod, victims := full(t)
 		makeSeat(t, tr, pod, victims[0])
 		return tr, clock, pod, mustertesting.MakePod("important").UID("important").Priority(1000).Obj()
@@ -205,23 +210,23 @@ func TestTheRoomOfASeatIsKept(t *testing.T) {
 		tr.WaitList.WaitForReserved(important, tr.Enter(important))
 		tr.DeletePod(pod)
 		assert.Nil(t, tr.Enter(important).Reserved)
-		assert.Equal(t, []string{"important"}, namesOf((&dispatcher{tr}).nextActions(heldBackKey).Activate))
+		assert.Equal(t, []string{"important"}, namesOf(dispatch.NewDispatcher(tr).NextActions(state.BlockedKey).Activate))
 		assert.Empty(t, evictions(tr), "nothing is evicted for it any more")
 	})
 	t.Run("for a time when the victims have gone", func(t *testing.T) {
 		tr, clock, _, important := keeping(t)
 		tr.DeletePod(on(singleNamed("victim-0", "q").Obj(), "node0"))
-		clock.Step(useWithin - 1)
-		(&dispatcher{tr}).tick()
+		clock.Step(evict.UseWithin - 1)
+		dispatch.NewDispatcher(tr).Tick()
 		require.NotNil(t, tr.Enter(important).Reserved)
 		clock.Step(1)
-		(&dispatcher{tr}).tick()
+		dispatch.NewDispatcher(tr).Tick()
 		assert.Nil(t, tr.Enter(important).Reserved)
 	})
 }
 
 func TestNoVictimsAreSearchedForAPod(t *testing.T) {
-	searches := func(tr *Tracker, pod *corev1.Pod) bool {
+	searches := func(tr *gangs.Tracker, pod *corev1.Pod) bool {
 		s, _ := tr.Victims.SearchFor(pod)
 		return s != nil
 	}
@@ -239,15 +244,15 @@ func TestNoVictimsAreSearchedForAPod(t *testing.T) {
 		tr, clock, mine, _ := full(t)
 		q := mustertesting.MakeQueue("q").Capability("cpu", "2").Obj()
 		q.Spec.Muster = &schedulingv1beta1.QueueExtension{PreemptionDelay: &metav1.Duration{Duration: time.Minute}}
-		tr.Quota.SetQueue(q)
-		tr.Victims.total = resources.List{corev1.ResourceCPU: 2000}
+		tr.SetQueue(q)
+		tr.Victims.Total = resources.List{corev1.ResourceCPU: 2000}
 		require.False(t, searches(tr, mine))
 		clock.Step(time.Minute - 1)
-		(&dispatcher{tr}).tick()
+		dispatch.NewDispatcher(tr).Tick()
 		require.False(t, isReady(tr, "mine"))
 		require.False(t, searches(tr, mine))
 		clock.Step(1)
-		(&dispatcher{tr}).tick()
+		dispatch.NewDispatcher(tr).Tick()
 		assert.True(t, isReady(tr, "mine"))
 		assert.True(t, searches(tr, mine))
 	})
@@ -267,21 +272,21 @@ func TestNoVictimsAreSearchedForAPod(t *testing.T) {
 		tr, _, mine, _ := full(t)
 		assert.True(t, tr.Victims.SearchesFor(mine))
 		assert.False(t, tr.Victims.SearchesFor(singleNamed("free", "").Obj()))
-		tr.Victims.enabled = false
+		tr.Victims.Enabled = false
 		assert.False(t, tr.Victims.SearchesFor(mine), "the plugin is missing")
 	})
 }
 
 func TestPodsThatAreAlikeShareTheirPauses(t *testing.T) {
 	tr, clock, mine, _ := full(t)
-	alike, other := singleNamed("alike", "q").Priority(10).Obj(), singleNamed("other", "q").Priority(11).Obj()
+	similar, other := singleNamed("similar", "q").Priority(10).Obj(), singleNamed("other", "q").Priority(11).Obj()
 	for _, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		s, _ := tr.Victims.SearchFor(mine)
 		require.NotNil(t, s)
 		_, ok := tr.Victims.CommitSeat(s, nil)
 		require.False(t, ok)
 		clock.Step(pause - 1)
-		s, _ = tr.Victims.SearchFor(alike)
+		s, _ = tr.Victims.SearchFor(similar)
 		require.Nil(t, s)
 		clock.Step(1)
 	}
@@ -294,7 +299,7 @@ func TestThePauseIsAPartOfTheTimeThatASearchTakes(t *testing.T) {
 	s, _ := tr.Victims.SearchFor(mine)
 	clock.Step(time.Second)
 	tr.Victims.CommitSeat(s, nil)
-	clock.Step(searchPause*time.Second - 1)
+	clock.Step(state.SearchPause*time.Second - 1)
 	s, _ = tr.Victims.SearchFor(mine)
 	require.Nil(t, s)
 	clock.Step(1)
@@ -305,15 +310,15 @@ func TestThePauseIsAPartOfTheTimeThatASearchTakes(t *testing.T) {
 // TestPodsAreTriedAgainWhenASearchIsDue: a search failed, or a queue uses more than its share.
 func TestPodsAreTriedAgainWhenASearchIsDue(t *testing.T) {
 	tr, clock, mine, victims := full(t)
-	tr.Victims.total = resources.List{corev1.ResourceCPU: 2000}
+	tr.Victims.Total = resources.List{corev1.ResourceCPU: 2000}
 	s, _ := tr.Victims.SearchFor(mine)
 	tr.Victims.CommitSeat(s, nil)
-	clock.Step(longestSearchPause)
-	(&dispatcher{tr}).tick()
-	require.False(t, isReady(tr, "mine"), "nothing is owed")
+	clock.Step(evict.LongestSearchPause)
+	dispatch.NewDispatcher(tr).Tick()
+	require.False(t, isReady(tr, "mine"), "no search is pending")
 	tr.Victims.SearchFor(mine) // an event has it tried before the pause is over
-	clock.Step(longestSearchPause)
-	(&dispatcher{tr}).tick()
+	clock.Step(evict.LongestSearchPause)
+	dispatch.NewDispatcher(tr).Tick()
 	require.True(t, isReady(tr, "mine"))
 	s, _ = tr.Victims.SearchFor(mine)
 	require.NotNil(t, s)
@@ -321,31 +326,31 @@ func TestPodsAreTriedAgainWhenASearchIsDue(t *testing.T) {
 	deserve := func(name, cpus string) *schedulingv1beta1.Queue {
 		return mustertesting.MakeQueue(name).Deserved("cpu", cpus).Obj()
 	}
-	tr.Quota.SetQueue(deserve("q", "2"))
-	tr.Quota.SetQueue(deserve("other", "0"))
+	tr.SetQueue(deserve("q", "2"))
+	tr.SetQueue(deserve("other", "0"))
 	for _, victim := range victims {
 		moved := victim.DeepCopy()
 		moved.Annotations[schedulingv1beta1.QueueNameAnnotation] = "other"
 		tr.SetPod(moved)
 	}
-	clock.Step(longestSearchPause)
-	(&dispatcher{tr}).tick()
+	clock.Step(evict.LongestSearchPause)
+	dispatch.NewDispatcher(tr).Tick()
 	assert.True(t, isReady(tr, "mine"), "the other queue is above its share")
 }
 
 // TestPodsThatFoundVictimsHaveTheOthersTried, a few at a time.
 func TestPodsThatFoundVictimsHaveTheOthersTried(t *testing.T) {
 	tr, clock, mine, victims := full(t)
-	tr.Victims.total = resources.List{corev1.ResourceCPU: 2000}
+	tr.Victims.Total = resources.List{corev1.ResourceCPU: 2000}
 	s, _ := tr.Victims.SearchFor(mine)
 	tr.Victims.CommitSeat(s, nil)
-	for i := range 2 * retriedAlike {
-		tr.Victims.SearchFor(singleNamed(fmt.Sprint("alike-", i), "q").Priority(10).Obj())
+	for i := range 2 * evict.RetriedSimilar {
+		tr.Victims.SearchFor(singleNamed(fmt.Sprint("similar-", i), "q").Priority(10).Obj())
 	}
 	clock.Step(time.Second)
 	makeSeat(t, tr, mine, victims[0])
-	(&dispatcher{tr}).tick()
-	assert.Len(t, (&dispatcher{tr}).nextActions(readyKey).Activate, retriedAlike)
+	dispatch.NewDispatcher(tr).Tick()
+	assert.Len(t, dispatch.NewDispatcher(tr).NextActions(state.ReadyKey).Activate, evict.RetriedSimilar)
 }
 
 func TestPodsThatNeedNoSearchAreForgotten(t *testing.T) {
@@ -359,8 +364,8 @@ func TestPodsThatNeedNoSearchAreForgotten(t *testing.T) {
 		s, _ := tr.Victims.SearchFor(pod)
 		require.NotNil(t, s, name)
 		end(pod)
-		assert.Empty(t, tr.Victims.searches.of, name)
-		assert.Empty(t, tr.Victims.searches.paces, name)
+		assert.Empty(t, tr.Victims.Searches.Of, name)
+		assert.Empty(t, tr.Victims.Searches.Backoffs, name)
 	}
 	assert.NotNil(t, mine)
 }

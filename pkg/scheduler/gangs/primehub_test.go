@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"testing"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestPodsOfPrimeHubAreCharged(t *testing.T) {
 	tr := openTracker(t)
 	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	tr.podLister = corelisters.NewPodLister(pods)
+	tr.PodLister = corelisters.NewPodLister(pods)
 	put := func(pod *corev1.Pod) {
 		require.NoError(t, pods.Add(pod))
 		tr.SetPod(pod)
@@ -34,9 +35,9 @@ func TestPodsOfPrimeHubAreCharged(t *testing.T) {
 	}
 	agrees := func() {
 		t.Helper()
-		all, err := tr.podLister.List(labels.Everything())
+		all, err := tr.PodLister.List(labels.Everything())
 		require.NoError(t, err)
-		assert.Empty(t, (&selfCheck{tr}).differing(all))
+		assert.Empty(t, report.Drifting(tr, all))
 	}
 	put(jupyter("early").Node("n").Obj())
 	put(jupyter("other").Node("n").QueueName("other").Obj())
@@ -44,7 +45,7 @@ func TestPodsOfPrimeHubAreCharged(t *testing.T) {
 
 	queue := mustertesting.MakeQueue("q").Capability("cpu", "2").Obj()
 	queue.Labels = map[string]string{primehubv1alpha1.GroupNameLabel: "phusers"}
-	tr.Quota.SetQueue(queue)
+	tr.SetQueue(queue)
 	put(jupyter("late").Node("n").Obj())
 	assert.Equal(t, "q/bob", chargedTo("early"))
 	assert.Equal(t, "q/bob", chargedTo("late"))
@@ -55,10 +56,10 @@ func TestPodsOfPrimeHubAreCharged(t *testing.T) {
 
 	twin := queue.DeepCopy()
 	twin.Name = "twin"
-	tr.Quota.SetQueue(twin)
+	tr.SetQueue(twin)
 	assert.Empty(t, chargedTo("early"), "two queues say that they are the group: neither is charged")
 	agrees()
-	tr.Quota.DeleteQueue(queue)
+	tr.DeleteQueue(queue)
 	assert.Equal(t, "twin/bob", chargedTo("early"))
 	agrees()
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -14,7 +14,11 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -22,7 +26,7 @@ import (
 // beside them. A gang may be bypassed once, or wait for a minute.
 type quotaTest struct {
 	*testing.T
-	*Tracker
+	*gangs.Tracker
 	clock *clocktesting.FakeClock
 	next  int
 }
@@ -33,15 +37,15 @@ func newQuotaTest(t *testing.T) *quotaTest {
 	args := testArgs
 	args.MaxOvertakes, args.MaxOvertakeTime = 1, metav1.Duration{Duration: time.Minute}
 	require.NoError(t, tr.Configure("muster", args))
-	tr.Quota.SetQueue(mustertesting.MakeQueue("org").Capability("cpu", "10").Obj())
-	tr.Quota.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "6").Obj())
-	tr.Quota.SetQueue(mustertesting.MakeQueue("b").Parent("org").Obj())
-	tr.Quota.SetQueue(mustertesting.MakeQueue("other").Capability("cpu", "6").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("org").Capability("cpu", "10").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "6").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("b").Parent("org").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("other").Capability("cpu", "6").Obj())
 	return &quotaTest{T: t, Tracker: tr, clock: clock}
 }
 
 // gang makes a gang of pods of one core.
-func (q *quotaTest) gang(name, queue string, size int) *group {
+func (q *quotaTest) gang(name, queue string, size int) *gang.Group {
 	q.Helper()
 	q.clock.Step(time.Second)
 	q.SetPodGroup(mustertesting.MakePodGroup(name).UID(name).Queue(queue).MinMember(int32(size)).
@@ -49,7 +53,7 @@ func (q *quotaTest) gang(name, queue string, size int) *group {
 	for i := range size {
 		q.SetPod(mustertesting.MakePod(fmt.Sprint(name, i)).UID(fmt.Sprint(name, i)).Group(name).SchedulerName("muster").Requests("cpu", "1").Obj())
 	}
-	return q.gangs[keyNamed(name)]
+	return q.Gangs[keyNamed(name)]
 }
 
 // single is a pod without a gang that names a queue.
@@ -67,15 +71,15 @@ func (q *quotaTest) start(pod *corev1.Pod) bool {
 		return false
 	}
 	result, _ := permit(q.Tracker, pod)
-	require.Equal(q, Allow, result)
+	require.Equal(q, gangs.Allow, result)
 	return true
 }
 
 // decide has a gang decided; if it has its quota, there is no room for it. change may change the decision.
-func (q *quotaTest) decide(g *group, change ...func(*placement.Decision)) *Snapshot {
+func (q *quotaTest) decide(g *gang.Group, change ...func(*placement.Decision)) *gangs.Snapshot {
 	q.Helper()
-	if g.decision != nil {
-		g.decision.woken = true
+	if g.Refusal != nil {
+		g.Refusal.Woken = true
 	}
 	scout := g.Waiting()[0].Pod
 	require.Empty(q, q.Gate(scout))
@@ -91,23 +95,23 @@ func (q *quotaTest) decide(g *group, change ...func(*placement.Decision)) *Snaps
 }
 
 // isReserved says whether quota is reserved for a gang.
-func (q *quotaTest) isReserved(g *group) bool {
-	return q.WaitList.book.StandingOf(g.key, q.clock.Now()).QuotaReserved
+func (q *quotaTest) isReserved(g *gang.Group) bool {
+	return q.WaitList.Book.StandingOf(g.Key, q.clock.Now()).QuotaReserved
 }
 
 // isWoken says whether a gang is about to be decided again.
-func isWoken(g *group) bool { return g.decision == nil || g.decision.woken }
+func isWoken(g *gang.Group) bool { return g.Refusal == nil || g.Refusal.Woken }
 
 // waitLong has a gang decided that lacks quota, and bypassed by the start of a pod.
-func (q *quotaTest) waitLong(g *group) {
+func (q *quotaTest) waitLong(g *gang.Group) {
 	q.Helper()
 	require.NotNil(q, q.decide(g).Lacks)
 	q.clock.Step(time.Second)
-	require.True(q, q.start(q.single(g.podGroup.account, "cpu", "1", 0)))
+	require.True(q, q.start(q.single(g.PodGroup.Account, "cpu", "1", 0)))
 	require.True(q, q.isReserved(g))
 }
 
-func TestWhatStandsBackForAGangThatQuotaIsReservedFor(t *testing.T) {
+func TestReservedQuotaIsLeftToItsGang(t *testing.T) {
 	for name, c := range map[string]struct {
 		queue, resource string
 		priority        int32
@@ -157,7 +161,7 @@ func TestQuotaIsReservedAgainstTheQueuesThatBypass(t *testing.T) {
 				require.True(t, q.start(q.single(c.bypasses, "cpu", "1", 0)))
 			}
 			q.clock.Step(c.after)
-			(&dispatcher{q.Tracker}).tick()
+			dispatch.NewDispatcher(q.Tracker).Tick()
 			assert.Equal(t, c.reserves, q.Quota.QuotaShortage(q.single("b", "cpu", "1", 0)) != nil)
 			assert.Equal(t, c.bypasses == "a" || c.reserves, q.isReserved(big))
 		})
@@ -165,27 +169,32 @@ func TestQuotaIsReservedAgainstTheQueuesThatBypass(t *testing.T) {
 }
 
 func TestWhatStoodBackIsWokenWhenQuotaIsReservedNoMore(t *testing.T) {
-	for name, end := range map[string]func(q *quotaTest, g *group){
-		"its PodGroup is deleted":  func(q *quotaTest, _ *group) { q.DeletePodGroup(mustertesting.MakePodGroup("big").UID("big").Obj()) },
-		"a member is deleted":      func(q *quotaTest, g *group) { q.DeletePod(g.Members()[0].Pod) },
-		"it goes to another queue": func(q *quotaTest, _ *group) { q.setBig("other", schedulingv1beta1.PodGroupInqueue) },
-		"its queue does not admit it any more": func(q *quotaTest, _ *group) {
+	for name, end := range map[string]func(q *quotaTest, g *gang.Group){
+		"its PodGroup is deleted": func(q *quotaTest, _ *gang.Group) {
+			q.DeletePodGroup(mustertesting.MakePodGroup("big").UID("big").Obj())
+		},
+		"a member is deleted":      func(q *quotaTest, g *gang.Group) { q.DeletePod(g.Members()[0].Pod) },
+		"it goes to another queue": func(q *quotaTest, _ *gang.Group) { q.setBig("other", schedulingv1beta1.PodGroupInqueue) },
+		"its queue does not admit it any more": func(q *quotaTest, _ *gang.Group) {
 			q.setBig("a", schedulingv1beta1.PodGroupPending)
 		},
-		"the capability is lowered below what it asks for": func(q *quotaTest, g *group) {
-			q.Quota.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "5").Obj())
+		"the capability is lowered below what it asks for": func(q *quotaTest, g *gang.Group) {
+			q.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "5").Obj())
 			require.True(q, q.decide(g).ExceedsCapability)
 		},
-		"its turn failed": func(q *quotaTest, _ *group) { q.clock.Step(4 * time.Minute); (&dispatcher{q.Tracker}).tick() },
-		"no nodes are as large": func(q *quotaTest, g *group) {
+		"its turn failed": func(q *quotaTest, _ *gang.Group) {
+			q.clock.Step(4 * time.Minute)
+			dispatch.NewDispatcher(q.Tracker).Tick()
+		},
+		"no nodes are as large": func(q *quotaTest, g *gang.Group) {
 			q.DeletePod(mustertesting.MakePod("single1").UID("single1").Obj())
 			q.DeletePod(mustertesting.MakePod("single2").UID("single2").Obj())
 			require.Nil(q, q.decide(g, func(d *placement.Decision) { d.TooLarge = true }).Lacks)
 		},
-		"there are no places for it": func(q *quotaTest, g *group) {
+		"there are no places for it": func(q *quotaTest, g *gang.Group) {
 			q.DeletePod(mustertesting.MakePod("single1").UID("single1").Obj())
 			q.DeletePod(mustertesting.MakePod("single2").UID("single2").Obj())
-			require.Nil(q, q.decide(g, func(d *placement.Decision) { d.GivenUp = true }).Lacks)
+			require.Nil(q, q.decide(g, func(d *placement.Decision) { d.NoPlaces = true }).Lacks)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,8 +209,8 @@ func TestWhatStoodBackIsWokenWhenQuotaIsReservedNoMore(t *testing.T) {
 			end(q, big)
 			assert.False(t, q.isReserved(big))
 			assert.True(t, isWoken(small), "the gang is decided again")
-			assert.Contains(t, toLookAt(q.Tracker), quotaKey)
-			assert.Equal(t, []string{single.Name}, namesOf((&dispatcher{q.Tracker}).nextActions(quotaKey).Activate), "the pod is activated")
+			assert.Contains(t, toLookAt(q.Tracker), state.QuotaKey)
+			assert.Equal(t, []string{single.Name}, namesOf(dispatch.NewDispatcher(q.Tracker).NextActions(state.QuotaKey).Activate), "the pod is activated")
 			assert.Nil(t, q.decide(small).Lacks)
 		})
 	}
@@ -219,7 +228,7 @@ func TestAGangThatAsksForMoreThanTheCapabilityReservesNothing(t *testing.T) {
 	q.clock.Step(time.Hour)
 	for range 6 {
 		require.True(t, q.start(q.single("a", "cpu", "1", 0)))
-		(&dispatcher{q.Tracker}).tick()
+		dispatch.NewDispatcher(q.Tracker).Tick()
 		q.decide(huge)
 		assert.False(t, q.isReserved(huge))
 	}
@@ -227,9 +236,9 @@ func TestAGangThatAsksForMoreThanTheCapabilityReservesNothing(t *testing.T) {
 	big := q.gang("big", "a", 3)
 	require.NotNil(t, q.decide(big).Lacks)
 	q.clock.Step(time.Minute)
-	(&dispatcher{q.Tracker}).tick()
+	dispatch.NewDispatcher(q.Tracker).Tick()
 	assert.True(t, q.isReserved(big))
-	q.Quota.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "8").Obj())
+	q.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "8").Obj())
 	assert.True(t, isWoken(huge))
 	require.False(t, q.decide(huge).ExceedsCapability)
 	assert.True(t, q.isReserved(huge))
@@ -246,13 +255,13 @@ func TestQuotaIsReservedForTwoGangsBelowOneParentInOrder(t *testing.T) {
 	require.NotNil(t, q.decide(older).Lacks)
 	require.NotNil(t, q.decide(younger).Lacks)
 	q.clock.Step(time.Minute)
-	(&dispatcher{q.Tracker}).tick()
+	dispatch.NewDispatcher(q.Tracker).Tick()
 	require.True(t, q.isReserved(older) && q.isReserved(younger))
 	assert.NotNil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "1", 0)))
 	for _, pod := range running {
 		q.DeletePod(pod)
 	}
-	assert.NotNil(t, q.decide(younger).Lacks, "the younger one stands back")
+	assert.NotNil(t, q.decide(younger).Lacks, "the younger one leaves it to the older")
 	assert.Nil(t, q.decide(older).Lacks)
 }
 
@@ -262,8 +271,8 @@ func TestSurplusPassesNoMinimumThatWaitsForQuota(t *testing.T) {
 	for name, queueOfSurplus := range map[string]string{"of the same queue": "a", "of another queue of the tree": "b"} {
 		t.Run(name, func(t *testing.T) {
 			q := newQuotaTest(t)
-			q.Quota.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "6", "example.com/gpu", "1").Obj())
-			q.Quota.SetQueue(mustertesting.MakeQueue("org").Capability("cpu", "6").Obj())
+			q.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "6", "example.com/gpu", "1").Obj())
+			q.SetQueue(mustertesting.MakeQueue("org").Capability("cpu", "6").Obj())
 			elastic := q.gang("elastic", queueOfSurplus, 1)
 			q.SetPod(mustertesting.MakePod("elastic0").UID("elastic0").Group("elastic").SchedulerName("muster").Requests("cpu", "1").Node("n").Obj())
 			surplus := mustertesting.MakePod("elastic1").UID("elastic1").Group("elastic").SchedulerName("muster").Requests("cpu", "1").Obj()
@@ -308,14 +317,14 @@ func TestAGangKeepsItsQuotaWhileItLacksRoom(t *testing.T) {
 	}
 	s := q.decide(big, reserveNode)
 	require.True(t, s.Problem.Reserve, "it is starving")
-	assert.True(t, q.WaitList.book.IsHolder(big.key))
+	assert.True(t, q.WaitList.Book.IsHolder(big.Key))
 	// Not for ever: In the end it has neither, and the other gangs have their turn.
 	q.clock.Step(4 * time.Minute)
-	(&dispatcher{q.Tracker}).tick()
+	dispatch.NewDispatcher(q.Tracker).Tick()
 	assert.False(t, q.isReserved(big))
 	assert.True(t, q.start(q.single("a", "cpu", "1", 0)))
 	require.NotNil(t, q.decide(big).Lacks)
-	assert.False(t, q.WaitList.book.IsHolder(big.key))
+	assert.False(t, q.WaitList.Book.IsHolder(big.Key))
 	assert.False(t, q.isReserved(big), "it pauses")
 	q.clock.Step(time.Minute)
 	q.decide(big)
@@ -330,7 +339,7 @@ func TestWhatIsAssumedTakesThePlaceOfWhatIsReserved(t *testing.T) {
 	q.waitLong(big)
 	q.DeletePod(running)
 	begin(t, q.Tracker, big.Waiting()[0].Pod, nil)
-	assert.Empty(t, q.WaitList.book.Claims(Key{}, 0, false), "it counts once")
+	assert.Empty(t, q.WaitList.Book.Claims(state.Key{}, 0, false), "it counts once")
 	assert.Nil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "4", 0)))
 	assert.NotNil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "5", 0)))
 	for _, m := range big.Waiting() {
@@ -338,12 +347,12 @@ func TestWhatIsAssumedTakesThePlaceOfWhatIsReserved(t *testing.T) {
 	}
 	require.True(t, big.Seated())
 	assert.False(t, q.isReserved(big))
-	assert.Empty(t, q.WaitList.book.Claims(Key{}, 0, true), "it is on the list no more")
+	assert.Empty(t, q.WaitList.Book.Claims(state.Key{}, 0, true), "it is on the list no more")
 }
 
 // TestRoomIsReservedForAPartialGangAtOnce: a scheduler that comes up finds a gang of which one member is bound and another waits.
 func TestRoomIsReservedForAPartialGangAtOnce(t *testing.T) {
-	partial := func(t *testing.T, group *schedulingv1beta1.PodGroup) (*Tracker, *Snapshot, *corev1.Pod) {
+	partial := func(t *testing.T, group *schedulingv1beta1.PodGroup) (*gangs.Tracker, *gangs.Snapshot, *corev1.Pod) {
 		t.Helper()
 		tr := openTracker(t)
 		waiting := memberNamed("b").Obj()
@@ -355,19 +364,19 @@ func TestRoomIsReservedForAPartialGangAtOnce(t *testing.T) {
 		require.NotNil(t, s)
 		return tr, s, waiting
 	}
-	commit := func(tr *Tracker, s *Snapshot, waiting *corev1.Pod, change func(*placement.Decision)) {
+	commit := func(tr *gangs.Tracker, s *gangs.Snapshot, waiting *corev1.Pod, change func(*placement.Decision)) {
 		d := no(s, "no room", waiting, "NodeResourcesFit")
 		change(d)
 		tr.Decisions.Commit(s, d)
 	}
 	onM := func(d *placement.Decision) { d.Reserve = &placement.Places{Of: map[types.UID]string{"b": "m"}} }
-	passes := func(tr *Tracker, priority int32) bool {
+	passes := func(tr *gangs.Tracker, priority int32) bool {
 		return tr.Enter(mustertesting.MakePod("p").UID("p").SchedulerName("muster").Priority(priority).Obj()).Reserved == nil
 	}
-	for name, end := range map[string]func(tr *Tracker){
-		"until it is complete":        func(tr *Tracker) { tr.SetPod(memberNamed("b").Node("m").Obj()) },
-		"until it is partial no more": func(tr *Tracker) { tr.DeletePod(memberNamed("a").Node("n").Obj()) },
-		"until it is gone":            func(tr *Tracker) { tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2)) },
+	for name, end := range map[string]func(tr *gangs.Tracker){
+		"until it is complete":        func(tr *gangs.Tracker) { tr.SetPod(memberNamed("b").Node("m").Obj()) },
+		"until it is partial no more": func(tr *gangs.Tracker) { tr.DeletePod(memberNamed("a").Node("n").Obj()) },
+		"until it is gone":            func(tr *gangs.Tracker) { tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, s, waiting := partial(t, groupIn(schedulingv1beta1.PodGroupInqueue, 2))
@@ -390,14 +399,14 @@ func TestRoomIsReservedForAPartialGangAtOnce(t *testing.T) {
 		assert.False(t, s.Problem.Reserve, "it would not be evicted in the end")
 	})
 	for name, change := range map[string]func(*placement.Decision){
-		"nor if it would not fit into an empty cluster": func(d *placement.Decision) { d.GivenUp = true },
+		"nor if it would not fit into an empty cluster": func(d *placement.Decision) { d.NoPlaces = true },
 		"nor if it needs more than all nodes have":      func(d *placement.Decision) { d.TooLarge = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, s, waiting := partial(t, groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 			commit(tr, s, waiting, change)
 			assert.True(t, passes(tr, 0))
-			assert.False(t, tr.WaitList.book.StandingOf(theGang, tr.clock.Now()).Choose, "others have their turn")
+			assert.False(t, tr.WaitList.Book.StandingOf(theGang, tr.Clock.Now()).Choose, "others have their turn")
 		})
 	}
 }
@@ -405,7 +414,7 @@ func TestRoomIsReservedForAPartialGangAtOnce(t *testing.T) {
 // TestAGangThatIsFoundToFitAndFailsBlocksNoOtherFromBeingFirst: its members cannot be placed together for a reason that the decision does not
 // see. It lacked room once, and is older than one that lacks it truly.
 func TestAGangThatIsFoundToFitAndFailsBlocksNoOtherFromBeingFirst(t *testing.T) {
-	prepare := func(t *testing.T) (q *quotaTest, older, younger *group) {
+	prepare := func(t *testing.T) (q *quotaTest, older, younger *gang.Group) {
 		t.Helper()
 		q = newQuotaTest(t)
 		older, younger = q.gang("older", "", 1), q.gang("younger", "", 1)
@@ -416,11 +425,11 @@ func TestAGangThatIsFoundToFitAndFailsBlocksNoOtherFromBeingFirst(t *testing.T) 
 		require.False(t, q.decide(younger).Problem.Reserve)
 		return q, older, younger
 	}
-	fail := func(q *quotaTest, g *group, places map[types.UID]string) {
+	fail := func(q *quotaTest, g *gang.Group, places map[types.UID]string) {
 		q.Helper()
 		q.clock.Step(time.Minute)
 		scout := g.Members()[0].Pod
-		g.retry.until = time.Time{}
+		g.Retry.Until = time.Time{}
 		begin(q.T, q.Tracker, scout, places)
 		require.True(q.T, q.Tracker.Fail(scout))
 		q.clock.Step(time.Minute) // the pause is over
@@ -446,13 +455,13 @@ func TestAGangThatIsFoundToFitAndFailsBlocksNoOtherFromBeingFirst(t *testing.T) 
 		q, older, younger := prepare(t)
 		q.decide(older, func(d *placement.Decision) { d.Reserve = &placement.Places{Of: somewhere} })
 		failures := 0
-		for q.WaitList.book.IsHolder(older.key) {
+		for q.WaitList.Book.IsHolder(older.Key) {
 			assert.False(t, q.decide(younger).Problem.Reserve)
 			fail(q, older, somewhere)
 			failures++
-			require.LessOrEqual(t, failures, 2*maxFailuresReserved)
+			require.LessOrEqual(t, failures, 2*state.MaxFailuresReserved)
 		}
-		assert.Greater(t, failures, maxFailuresReserved)
+		assert.Greater(t, failures, state.MaxFailuresReserved)
 		assert.True(t, q.decide(younger).Problem.Reserve)
 	})
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"context"
@@ -24,11 +24,16 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/gangmetrics"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // TestOnlyAGangThatNeverReachedItsMinimumIsEvicted shows that a gang that was bound as a whole is not evicted when it loses a member. That
-// holds also while its PodGroup's status does not say that it was bound: under load the status is written later.
+// holds also while its PodGroup's status does not say that it was bound. Under load the status is written later.
 func TestOnlyAGangThatNeverReachedItsMinimumIsEvicted(t *testing.T) {
 	for name, c := range map[string]struct {
 		bound   int // of three
@@ -67,7 +72,7 @@ func TestAPartialGangIsNotEvictedWhileItIsCompleted(t *testing.T) {
 	begin(t, tr, missing, nil)
 	assert.Empty(t, toEvict(tr), "a member is on its way")
 	result, _ := permit(tr, missing)
-	require.Equal(t, Allow, result)
+	require.Equal(t, gangs.Allow, result)
 	assert.Empty(t, toEvict(tr), "its binding takes long")
 	tr.SetPod(on(missing, "node"))
 	assert.Empty(t, toEvict(tr))
@@ -96,10 +101,10 @@ func TestSurplusOfARunningGangKeepsItsNomination(t *testing.T) {
 }
 
 // repairs runs a repairer against an API that has some pods. The informer may show other pods.
-func repairs(t *testing.T, api, informer []*corev1.Pod) (*repairer, *fake.Clientset) {
+func repairs(t *testing.T, api, informer []*corev1.Pod) (*evict.Repairer, *fake.Clientset) {
 	t.Helper()
 	client := fake.NewClientset()
-	mustertesting.CheckPreconditions(&client.Fake, client.Tracker())
+	clients.CheckPreconditions(&client.Fake, client.Tracker())
 	for _, pod := range api {
 		require.NoError(t, client.Tracker().Add(pod))
 	}
@@ -118,15 +123,15 @@ func repairs(t *testing.T, api, informer []*corev1.Pod) (*repairer, *fake.Client
 	for _, pod := range informer {
 		require.NoError(t, indexer.Add(pod))
 	}
-	r := &repairer{
-		isDue: func(repair) bool { return true }, client: client, pods: corelisters.NewPodLister(indexer), queue: newRepairQueue(),
-		events: events.NewFakeRecorder(10), evicted: func(*corev1.Pod, string) {}, workers: 1, // so that repairs are carried out one after the other
+	r := &evict.Repairer{
+		IsDue: func(evict.Repair) bool { return true }, Client: client, Pods: corelisters.NewPodLister(indexer), Queue: evict.NewRepairQueue(),
+		Events: events.NewFakeRecorder(10), Evicted: func(*corev1.Pod, string) {}, Workers: 1, // so that repairs are carried out one after the other
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.run(ctx)
+		r.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -147,18 +152,18 @@ func isGone(client *fake.Clientset, name string) bool {
 	return apierrors.IsNotFound(err)
 }
 
-func evictionOf(pod *corev1.Pod) repair {
-	return repair{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, kind: startOver, message: startsOverMessage}
+func evictionOf(pod *corev1.Pod) evict.Repair {
+	return evict.Repair{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Kind: evict.StartOver, Message: evict.StartsOverMessage}
 }
 
-func dropOf(pod *corev1.Pod) repair {
-	return repair{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, kind: dropNomination}
+func dropOf(pod *corev1.Pod) evict.Repair {
+	return evict.Repair{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Kind: evict.DropNomination}
 }
 
 func TestAPodIsMarkedAndDeletedByItsEviction(t *testing.T) {
 	pod := memberNamed("m").Node("n").Obj()
 	r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
-	r.queue.Add(evictionOf(pod))
+	r.Queue.Add(evictionOf(pod))
 	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
 	require.Equal(t, []string{"patch", "delete"}, writes(client))
 	marked := client.Actions()[0].(clienttesting.PatchAction)
@@ -182,15 +187,15 @@ func TestAPodOfALoweredQueueIsMarkedAfterItsEviction(t *testing.T) {
 				return fails, nil, apierrors.NewInternalError(errors.New("the API server is overloaded"))
 			})
 			job := evictionOf(pod)
-			job.kind, job.message = lowerUsage, "evicted because the queue uses too much"
-			require.NoError(t, r.do(t.Context(), job))
+			job.Kind, job.Message = evict.LowerUsage, "evicted because the queue uses too much"
+			require.NoError(t, r.Do(t.Context(), job))
 			require.Equal(t, []string{"create", "patch"}, writes(client))
 			assert.Equal(t, "eviction", client.Actions()[0].GetSubresource())
 			var patched corev1.Pod
 			require.NoError(t, json.Unmarshal(client.Actions()[1].(clienttesting.PatchAction).GetPatch(), &patched))
 			require.Len(t, patched.Status.Conditions, 1)
 			assert.Equal(t, "PreemptionByScheduler", patched.Status.Conditions[0].Reason)
-			assert.Equal(t, job.message, patched.Status.Conditions[0].Message)
+			assert.Equal(t, job.Message, patched.Status.Conditions[0].Message)
 		})
 	}
 }
@@ -211,27 +216,27 @@ func TestAnEvictionIsNotHeldUpByAnOldVersionOfThePod(t *testing.T) {
 		assert.Len(t, live.(*corev1.Pod).Status.Conditions, 2, "it keeps what has changed")
 		return false, nil, nil
 	})
-	r.queue.Add(evictionOf(pod))
+	r.Queue.Add(evictionOf(pod))
 	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
 }
 
-// TestRoomOfOthersIsGivenBackInTime: a pod has its own grace period, but at most ten minutes where it uses what is not its queue's. So it is if
-// its owner has deleted it.
+// TestRoomOfOthersIsGivenBackInTime: a pod has its own grace period. It is at most ten minutes where the pod uses what is not its queue's.
+// So it is if its owner has deleted it.
 func TestRoomOfOthersIsGivenBackInTime(t *testing.T) {
 	for name, c := range map[string]struct {
-		kind          repairKind
+		kind          evict.RepairKind
 		reason        string
 		own           int64
 		deleted, want *int64
 		stays         bool
 	}{
-		"borrowed, a short grace period":  {kind: makeRoom, reason: Reclaimed, own: 60},
-		"borrowed, a long one":            {kind: makeRoom, reason: Reclaimed, own: 1 << 40, want: ptr.To[int64](600)},
-		"above a capability, a long one":  {kind: lowerUsage, reason: aboveCapability, own: 1 << 40, want: ptr.To[int64](600)},
-		"for a higher priority":           {kind: makeRoom, reason: Preempted, own: 1 << 40},
-		"borrowed, and deleted for long":  {kind: makeRoom, reason: Reclaimed, own: 60, deleted: ptr.To[int64](1 << 40), want: ptr.To[int64](600)},
-		"borrowed, and it goes soon":      {kind: makeRoom, reason: Reclaimed, own: 60, deleted: ptr.To[int64](60), stays: true},
-		"deleted for long, by a priority": {kind: makeRoom, reason: Preempted, own: 60, deleted: ptr.To[int64](1 << 40), stays: true},
+		"borrowed, a short grace period":  {kind: evict.MakeRoom, reason: gangmetrics.Reclaimed, own: 60},
+		"borrowed, a long one":            {kind: evict.MakeRoom, reason: gangmetrics.Reclaimed, own: 1 << 40, want: ptr.To[int64](600)},
+		"above a capability, a long one":  {kind: evict.LowerUsage, reason: gangmetrics.AboveCapability, own: 1 << 40, want: ptr.To[int64](600)},
+		"for a higher priority":           {kind: evict.MakeRoom, reason: gangmetrics.Preempted, own: 1 << 40},
+		"borrowed, and deleted for long":  {kind: evict.MakeRoom, reason: gangmetrics.Reclaimed, own: 60, deleted: ptr.To[int64](1 << 40), want: ptr.To[int64](600)},
+		"borrowed, and it goes soon":      {kind: evict.MakeRoom, reason: gangmetrics.Reclaimed, own: 60, deleted: ptr.To[int64](60), stays: true},
+		"deleted for long, by a priority": {kind: evict.MakeRoom, reason: gangmetrics.Preempted, own: 60, deleted: ptr.To[int64](1 << 40), stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := memberNamed("m").Node("n").Obj()
@@ -241,8 +246,8 @@ func TestRoomOfOthersIsGivenBackInTime(t *testing.T) {
 			}
 			r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
 			job := evictionOf(pod)
-			job.kind, job.reason = c.kind, c.reason
-			require.NoError(t, r.do(t.Context(), job))
+			job.Kind, job.Reason = c.kind, c.reason
+			require.NoError(t, r.Do(t.Context(), job))
 			var made []*metav1.DeleteOptions
 			for _, action := range client.Actions() {
 				switch action := action.(type) {
@@ -265,15 +270,15 @@ func TestRoomOfOthersIsGivenBackInTime(t *testing.T) {
 
 // TestEachEvictionHasAnEvent: it says why, whatever the pod was evicted for.
 func TestEachEvictionHasAnEvent(t *testing.T) {
-	for kind, reason := range map[repairKind]string{startOver: belowMinimum, makeRoom: Reclaimed, lowerUsage: aboveCapability} {
+	for kind, reason := range map[evict.RepairKind]string{evict.StartOver: gangmetrics.BelowMinimum, evict.MakeRoom: gangmetrics.Reclaimed, evict.LowerUsage: gangmetrics.AboveCapability} {
 		t.Run(string(kind), func(t *testing.T) {
 			pod := memberNamed("m").Node("n").Obj()
 			r, _ := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
 			job := evictionOf(pod)
-			job.kind, job.reason, job.message = kind, reason, "why"
-			r.queue.Add(job)
+			job.Kind, job.Reason, job.Message = kind, reason, "why"
+			r.Queue.Add(job)
 			select {
-			case event := <-r.events.(*events.FakeRecorder).Events:
+			case event := <-r.Events.(*events.FakeRecorder).Events:
 				assert.Equal(t, "Normal "+reason+" why", event)
 			case <-time.After(10 * time.Second):
 				t.Fatal("there is no event")
@@ -304,9 +309,9 @@ func TestARepairThatFailsIsTriedAgain(t *testing.T) {
 				}
 				return false, nil, nil
 			})
-			r.queue.Add(evictionOf(pod))
+			r.Queue.Add(evictionOf(pod))
 			require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
-			require.Eventually(t, func() bool { return r.queue.NumRequeues(evictionOf(pod)) == 0 }, 10*time.Second, time.Millisecond, "it is forgotten")
+			require.Eventually(t, func() bool { return r.Queue.NumRequeues(evictionOf(pod)) == 0 }, 10*time.Second, time.Millisecond, "it is forgotten")
 		})
 	}
 }
@@ -315,14 +320,14 @@ func TestARepairThatFailsIsTriedAgain(t *testing.T) {
 func TestARepairThatIsTriedAgainMustStillBeDue(t *testing.T) {
 	pod, missing := memberNamed("m").Node("n").Obj(), memberNamed("missing").Obj()
 	for name, tc := range map[string]struct {
-		happens func(*testing.T, *Tracker)
+		happens func(*testing.T, *gangs.Tracker)
 		due     bool
 	}{
-		"nothing":              {func(*testing.T, *Tracker) {}, true},
-		"it is being placed":   {func(t *testing.T, tr *Tracker) { begin(t, tr, missing, nil) }, false},
-		"it was completed":     {func(_ *testing.T, tr *Tracker) { tr.SetPod(on(missing, "n")) }, false},
-		"the minimum is lower": {func(_ *testing.T, tr *Tracker) { tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1)) }, false},
-		"the pod is gone":      {func(_ *testing.T, tr *Tracker) { tr.DeletePod(pod) }, false},
+		"nothing":              {func(*testing.T, *gangs.Tracker) {}, true},
+		"it is being placed":   {func(t *testing.T, tr *gangs.Tracker) { begin(t, tr, missing, nil) }, false},
+		"it was completed":     {func(_ *testing.T, tr *gangs.Tracker) { tr.SetPod(on(missing, "n")) }, false},
+		"the minimum is lower": {func(_ *testing.T, tr *gangs.Tracker) { tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1)) }, false},
+		"the pod is gone":      {func(_ *testing.T, tr *gangs.Tracker) { tr.DeletePod(pod) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, clock := newTestTracker(t)
@@ -330,13 +335,13 @@ func TestARepairThatIsTriedAgainMustStillBeDue(t *testing.T) {
 			setPods(tr, pod, missing)
 			clock.Step(2 * time.Hour)
 			require.Equal(t, []string{"m"}, toEvict(tr))
-			require.True(t, (&repairRules{tr}).isDue(evictionOf(pod)))
+			require.True(t, dispatch.NewDispatcher(tr).IsDue(evictionOf(pod)))
 			tc.happens(t, tr)
-			assert.Equal(t, tc.due, (&repairRules{tr}).isDue(evictionOf(pod)))
+			assert.Equal(t, tc.due, dispatch.NewDispatcher(tr).IsDue(evictionOf(pod)))
 
 			r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
-			r.isDue = (&repairRules{tr}).isDue
-			require.NoError(t, r.do(context.Background(), evictionOf(pod)))
+			r.IsDue = dispatch.NewDispatcher(tr).IsDue
+			require.NoError(t, r.Do(context.Background(), evictionOf(pod)))
 			assert.Equal(t, tc.due, isGone(client, "m"))
 		})
 	}
@@ -349,9 +354,9 @@ func TestANominationIsDroppedWhileItIsOfNoUse(t *testing.T) {
 	pod.Status.NominatedNodeName = "n"
 	tr.SetPod(pod)
 	job := dropOf(pod)
-	assert.True(t, (&repairRules{tr}).isDue(job))
+	assert.True(t, dispatch.NewDispatcher(tr).IsDue(job))
 	begin(t, tr, pod, nil)
-	assert.False(t, (&repairRules{tr}).isDue(job), "the member is on its way")
+	assert.False(t, dispatch.NewDispatcher(tr).IsDue(job), "the member is on its way")
 }
 
 // TestAPodThatWasReplacedIsNotEvicted: pods of Jobs have the names of their predecessors.
@@ -362,22 +367,22 @@ func TestAPodThatWasReplacedIsNotEvicted(t *testing.T) {
 	for name, seen := range map[string]*corev1.Pod{"the informer shows the new one": replaced, "it still shows the old one": old} {
 		t.Run(name, func(t *testing.T) {
 			r, client := repairs(t, []*corev1.Pod{replaced, marker}, []*corev1.Pod{seen, marker})
-			r.queue.Add(evictionOf(old))
-			r.queue.Add(evictionOf(marker))
+			r.Queue.Add(evictionOf(old))
+			r.Queue.Add(evictionOf(marker))
 			require.Eventually(t, func() bool { return isGone(client, "marker") }, 10*time.Second, time.Millisecond)
 			live, err := client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), metav1.NamespaceDefault, "m")
 			require.NoError(t, err)
 			assert.Equal(t, replaced, live)
-			assert.Zero(t, r.queue.NumRequeues(evictionOf(old)), "it is not tried again")
+			assert.Zero(t, r.Queue.NumRequeues(evictionOf(old)), "it is not tried again")
 		})
 	}
 }
 
-// The informer shows the old pod until the API server has marked it; between marking and deletion it may be replaced.
+// The informer shows the old pod until the API server has marked it. Between marking and deletion it may be replaced.
 func TestTheDeletionOfAnEvictionIsForOnePod(t *testing.T) {
 	pod := memberNamed("m").Node("n").Obj()
 	r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
-	r.queue.Add(evictionOf(pod))
+	r.Queue.Add(evictionOf(pod))
 	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
 	deletion := client.Actions()[1].(clienttesting.DeleteActionImpl)
 	require.NotNil(t, deletion.DeleteOptions.Preconditions)
@@ -390,7 +395,7 @@ func TestPodsThatAreGoneOrBeingDeletedNeedNoRepair(t *testing.T) {
 	marker := memberNamed("marker").Node("n").Obj()
 	r, client := repairs(t, []*corev1.Pod{marker}, []*corev1.Pod{goes, marker})
 	for _, pod := range []*corev1.Pod{gone, goes, marker} {
-		r.queue.Add(evictionOf(pod))
+		r.Queue.Add(evictionOf(pod))
 	}
 	require.Eventually(t, func() bool { return isGone(client, "marker") }, 10*time.Second, time.Millisecond)
 	assert.Equal(t, []string{"patch", "delete"}, writes(client), "of the marker")
@@ -410,8 +415,8 @@ func TestANominationIsDroppedUnlessThePodIsBound(t *testing.T) {
 		require.NoError(t, err)
 		return live.(*corev1.Pod).Status.NominatedNodeName
 	}
-	r.queue.Add(dropOf(bound))
-	r.queue.Add(dropOf(waits))
+	r.Queue.Add(dropOf(bound))
+	r.Queue.Add(dropOf(waits))
 	require.Eventually(t, func() bool { return nomination("waits") == "" }, 10*time.Second, time.Millisecond)
 	assert.Equal(t, "n", nomination("bound"))
 }
@@ -422,7 +427,7 @@ func TestAMinimumThatWasRaisedIsNotRepaired(t *testing.T) {
 	for name, restarted := range map[string]bool{"while the scheduler runs": false, "and the scheduler restarts": true} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
-			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
+			tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
 			raised := groupIn(schedulingv1beta1.PodGroupUnknown, 20)
 			raised.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupScheduled, Status: corev1.ConditionTrue}}
 			if !restarted {
@@ -437,7 +442,7 @@ func TestAMinimumThatWasRaisedIsNotRepaired(t *testing.T) {
 			assert.Nil(t, tr.Quota.QuotaShortage(singleNamed("other", "q").Requests("cpu", "6").Obj()), "six of eight are free")
 			waiting := memberNamed("new0").Obj()
 			require.Empty(t, tr.Gate(waiting))
-			assert.Equal(t, rankNormal, tr.Order.OrderKey(waiting, tr.clock.Now()).Rank)
+			assert.Equal(t, gangs.RankNormal, tr.Order.OrderKey(waiting, tr.Clock.Now()).Rank)
 			assert.Empty(t, toEvict(tr))
 		})
 	}
@@ -454,7 +459,7 @@ func TestRepairTakesNoQuotaThatIsNotThere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
-			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
+			tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 10))
 			tr.SetPod(c.bound(memberNamed("bound").Obj(), "n"))
 			for i := range 9 {
@@ -477,10 +482,10 @@ func TestAGangThatGoesFirstDoesSoForATime(t *testing.T) {
 		require.Empty(t, tr.Gate(waiting))
 		return tr.Order.OrderKey(waiting, clock.Now()).Rank
 	}
-	assert.Equal(t, rankPartial, rank())
+	assert.Equal(t, gangs.RankPartial, rank())
 	clock.Step(time.Hour + time.Second)
-	(&dispatcher{tr}).tick()
-	assert.Equal(t, rankNormal, rank())
+	dispatch.NewDispatcher(tr).Tick()
+	assert.Equal(t, gangs.RankNormal, rank())
 }
 
 // TestAGangThatACrashLeftInPartStartsOver: muster-controller calls such a gang Unknown, since some of its members run.
@@ -508,7 +513,7 @@ func TestAReplacementGoesFirstForATime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, clock := newTestTracker(t)
-			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
+			tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupRunning, 3))
 			setPods(tr, memberNamed("m0").Node("n").Obj(), memberNamed("m1").Node("n").Obj(), memberNamed("m2").Node("n").Obj())
 			tr.SetPod(deleting(memberNamed("m2").Node("n").Obj()))
@@ -518,13 +523,13 @@ func TestAReplacementGoesFirstForATime(t *testing.T) {
 			single := singleNamed("single", "q").Requests("cpu", "6").Obj()
 			goesFirst := func() bool {
 				require.Empty(t, tr.Gate(replacement))
-				assert.Equal(t, tr.gangs[theGang].underRepair, tr.Quota.QuotaShortage(single) != nil, "its quota is kept")
-				return tr.Order.OrderKey(replacement, clock.Now()).Rank == rankPartial
+				assert.Equal(t, tr.Gangs[theGang].UnderRepair, tr.Quota.QuotaShortage(single) != nil, "its quota is kept")
+				return tr.Order.OrderKey(replacement, clock.Now()).Rank == gangs.RankPartial
 			}
 			assert.Equal(t, c.first, goesFirst())
 
 			clock.Step(time.Hour + time.Second)
-			_, repairs := (&dispatcher{tr}).tick()
+			_, repairs := dispatch.NewDispatcher(tr).Tick()
 			assert.Empty(t, repairs, "it ran whole once")
 			assert.False(t, goesFirst())
 		})
@@ -540,5 +545,5 @@ func TestAMemberOfAnEarlierIncarnationKeepsNoNomination(t *testing.T) {
 	setPods(tr, on(memberNamed("runs").Version(1).Obj(), "node"), earlier)
 	require.Equal(t, gang.Running, phaseOf(tr, theGang))
 	assert.Equal(t, []string{"earlier"}, toDenominate(tr))
-	assert.True(t, (&repairRules{tr}).isDue(dropOf(earlier)))
+	assert.True(t, dispatch.NewDispatcher(tr).IsDue(dropOf(earlier)))
 }

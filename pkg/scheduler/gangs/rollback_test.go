@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -14,6 +14,10 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -25,23 +29,23 @@ func TestMembersOfAGangWithMinimumZeroAreActivatedWhenItIsAdmitted(t *testing.T)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 0))
 	tr.SetPod(pod)
 	require.Equal(t, "waiting for the PodGroup to be admitted by its queue", tr.Gate(pod))
-	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
+	require.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
-	assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
-	assert.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate, "once is enough")
+	assert.Equal(t, []string{"m"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
+	assert.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate, "once is enough")
 }
 
 func TestMembersThatCameBeforeTheCachesWereReadAreActivatedWhenTheirGangIsAdmitted(t *testing.T) {
 	tr := openTracker(t)
-	tr.synced = false
+	tr.Synced = false
 	pod := memberNamed("m").Obj()
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 0))
 	tr.SetPod(pod)
-	require.Equal(t, notSynced, tr.Gate(pod))
+	require.Equal(t, gangs.NotSynced, tr.Gate(pod))
 	tr.Feed.Open()
-	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
+	require.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
-	assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Equal(t, []string{"m"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
 }
 
 // TestOnlyTheStatusAdmitsAPodGroup: every user who may create pods can name a Job as their owner. That opens the gate for no gang.
@@ -58,26 +62,26 @@ func TestOnlyTheStatusAdmitsAPodGroup(t *testing.T) {
 	assert.Empty(t, tr.Gate(own))
 }
 
-// TestRoomOfAnAttemptThatWasRolledBackIsNoPartOfTheNext: the member that could not be placed may be back in the queue before the others
-// have lost their room. Decided then, the gang needed a place for that one only, was released, and lost the others.
+// TestRoomOfAnAttemptThatWasRolledBackIsNoPartOfTheNext: a member could not be placed. It may be back in the queue before the others have
+// lost their room. Decided then, the gang needed a place for that one only, was released, and lost the others.
 func TestRoomOfAnAttemptThatWasRolledBackIsNoPartOfTheNext(t *testing.T) {
 	tr := openTracker(t)
 	startAttempt(t, tr, 3)
-	tr.gangs[theGang].attempt.certain = true // there was a place for each: the next attempt goes exactly there, at once
+	tr.Gangs[theGang].Attempt.Certain = true // there was a place for each: the next attempt goes exactly there, at once
 	reserved, failed := memberNamed("m0").Obj(), memberNamed("m1").Obj()
 	require.Empty(t, tr.Gate(failed))
 	require.True(t, tr.Fail(failed), "no node had room for it")
 	require.Equal(t, gang.RollingBack, phaseOf(tr, theGang))
 
 	assert.Equal(t, "waiting until the gang has given back the room of its last attempt", tr.Gate(failed))
-	assert.Equal(t, Held, tr.Enter(failed).Role)
+	assert.Equal(t, state.Held, tr.Enter(failed).Role)
 	assert.Nil(t, tr.Decisions.Snapshot(failed))
-	actions := (&dispatcher{tr}).nextActions(theGang)
+	actions := dispatch.NewDispatcher(tr).NextActions(theGang)
 	assert.Equal(t, []types.UID{"m0"}, actions.Reject)
 	assert.Empty(t, actions.Activate)
 
 	unreserve(tr, reserved)
-	assert.Equal(t, []string{"m1"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Equal(t, []string{"m1"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
 	require.Empty(t, tr.Gate(failed))
 	s := tr.Decisions.Snapshot(failed)
 	require.NotNil(t, s)
@@ -89,8 +93,8 @@ func TestAMinimumRaisedAboveTheChosenMembersRollsBack(t *testing.T) {
 	tr := openTracker(t)
 	startAttempt(t, tr, 2)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 5))
-	assert.Nil(t, tr.gangs[theGang].attempt)
-	assert.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject)
+	assert.Nil(t, tr.Gangs[theGang].Attempt)
+	assert.Equal(t, []types.UID{"m0"}, dispatch.NewDispatcher(tr).NextActions(theGang).Reject)
 }
 
 func TestAMinimumThatStaysDoesNotRollBack(t *testing.T) {
@@ -104,8 +108,8 @@ func TestANewIncarnationRollsBack(t *testing.T) {
 	tr := openTracker(t)
 	startAttempt(t, tr, 2)
 	tr.SetPod(memberNamed("new").Version(1).Obj())
-	assert.Nil(t, tr.gangs[theGang].attempt)
-	assert.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject)
+	assert.Nil(t, tr.Gangs[theGang].Attempt)
+	assert.Equal(t, []types.UID{"m0"}, dispatch.NewDispatcher(tr).NextActions(theGang).Reject)
 }
 
 func TestAScoutThatIsNotChosenHasTheChosenMembersActivated(t *testing.T) {
@@ -120,7 +124,7 @@ func TestAScoutThatIsNotChosenHasTheChosenMembersActivated(t *testing.T) {
 	_, ok := tr.Decisions.Commit(s, yes(s, nil))
 	require.True(t, ok)
 	assert.Contains(t, toLookAt(tr), theGang, "the cycle of the scout fails, and activates none")
-	assert.Equal(t, []string{"higher"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Equal(t, []string{"higher"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
 }
 
 // TestTheDeletionOfAnEarlierPodGroupIsIgnored: the events of two PodGroups of one name may come in any order.
@@ -150,48 +154,48 @@ func TestPodsOfADeletedPodGroupStayCharged(t *testing.T) {
 
 func TestAGangThatMovesToAnotherQueueMakesRoomInItsOld(t *testing.T) {
 	tr := openTracker(t)
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
 	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)
 	tr.SetPodGroup(group)
 	tr.SetPod(memberNamed("m").Node("node").Obj())
 	single := singleNamed("single", "q").Obj()
 	require.NotNil(t, tr.Quota.QuotaShortage(single))
-	require.True(t, tr.Reports.WaitsForQuota(single))
+	require.True(t, report.NewReports(tr).WaitsForQuota(single))
 	group.Spec.Queue = "other"
 	tr.SetPodGroup(group)
-	assert.Equal(t, []string{"single"}, namesOf((&dispatcher{tr}).nextActions(quotaKey).Activate))
+	assert.Equal(t, []string{"single"}, namesOf(dispatch.NewDispatcher(tr).NextActions(state.QuotaKey).Activate))
 	assert.Nil(t, tr.Quota.QuotaShortage(single))
-	assert.False(t, tr.Reports.WaitsForQuota(single))
+	assert.False(t, report.NewReports(tr).WaitsForQuota(single))
 }
 
 func TestQuotaThatWasReservedInTheOldQueueIsFreeWhenThePodIsBound(t *testing.T) {
 	for _, queue := range []string{"other", ""} {
 		tr := openTracker(t)
-		tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+		tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
 		startAttempt(t, tr, 1)
 		single := singleNamed("single", "q").Obj()
 		moved := groupIn(schedulingv1beta1.PodGroupInqueue, 1)
 		moved.Spec.Queue = queue
 		tr.SetPodGroup(moved)
-		(&dispatcher{tr}).nextActions(quotaKey)
+		dispatch.NewDispatcher(tr).NextActions(state.QuotaKey)
 		require.NotNil(t, tr.Quota.QuotaShortage(single), "the pod was charged to the old queue")
 		tr.SetPod(memberNamed("m0").Node("node").Obj())
-		assert.Equal(t, []string{"single"}, namesOf((&dispatcher{tr}).nextActions(quotaKey).Activate), queue)
+		assert.Equal(t, []string{"single"}, namesOf(dispatch.NewDispatcher(tr).NextActions(state.QuotaKey).Activate), queue)
 		assert.Nil(t, tr.Quota.QuotaShortage(single))
 	}
 }
 
-// T12: what is held for a gang whose members do not come in time is given back: its places, and its queue's quota.
+// T12: the members of a gang do not come in time. Its places and its queue's quota are then given back.
 func TestT12_AnAttemptTimesOutAndGivesQuotaBack(t *testing.T) {
 	tr, clock := newTestTracker(t)
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
 	startAttempt(t, tr, 2)
 	one := resources.List{corev1.ResourceCPU: 1000}
 	require.NotNil(t, tr.Quota.Ledger.Room("q", one), "one member is charged, for the other quota is assumed")
 	clock.Step(time.Minute - time.Second)
-	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Reject)
+	require.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Reject)
 	clock.Step(time.Second)
-	require.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject, "the one that waits for the other is rejected")
+	require.Equal(t, []types.UID{"m0"}, dispatch.NewDispatcher(tr).NextActions(theGang).Reject, "the one that waits for the other is rejected")
 	require.Nil(t, tr.Quota.Ledger.Room("q", one), "nothing is assumed any more")
 	unreserve(tr, memberNamed("m0").Obj())
 	require.Nil(t, tr.Quota.Ledger.Room("q", resources.List{corev1.ResourceCPU: 2000}), "nothing is charged any more")
@@ -200,8 +204,8 @@ func TestT12_AnAttemptTimesOutAndGivesQuotaBack(t *testing.T) {
 	require.Empty(t, tr.Decisions.Snapshot(other).Problem.Held, "no room on nodes is assumed any more")
 }
 
-// When a member changes, the queue tells the plugins that rejected that member. The gang is unschedulable under the name of its scout, which
-// may be another: here it waits for the claim of g-0.
+// When a member changes, the queue tells the plugins that rejected that member. The gang is unschedulable under the name of its scout,
+// which may be another. Here it waits for the claim of g-0.
 func TestAnUnschedulableGangIsDecidedAgainWhenAMemberChanges(t *testing.T) {
 	claimed := func(pod *corev1.Pod) {
 		pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "device", ResourceClaimName: ptr.To("g-0-device")}}
@@ -223,23 +227,23 @@ func TestAnUnschedulableGangIsDecidedAgainWhenAMemberChanges(t *testing.T) {
 				pods := gangOf(tr, "g", 2, 2)
 				scout := pods[1]
 				require.Empty(t, tr.Gate(scout))
-				(&dispatcher{tr}).nextActions(theGang)
+				dispatch.NewDispatcher(tr).NextActions(theGang)
 				s := tr.Decisions.Snapshot(scout)
 				require.NotNil(t, s)
 				changed := pods[0].DeepCopy()
 				tc.change(changed)
 				if late {
 					tr.SetPod(changed)
-					(&dispatcher{tr}).nextActions(theGang) // the dispatcher is quicker than the decision
+					dispatch.NewDispatcher(tr).NextActions(theGang) // the dispatcher is quicker than the decision
 				}
 				_, ok := tr.Decisions.Commit(s, no(s, "one has no claim", pods[0], "DynamicResources"))
 				require.True(t, ok)
 				if !late {
 					tr.SetPod(changed)
 				}
-				require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate, "not again within a moment")
-				clock.Step(decisionPause)
-				assert.Equal(t, tc.want, namesOf((&dispatcher{tr}).nextActions(theGang).Activate), "the scout is called again")
+				require.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate, "not again within a moment")
+				clock.Step(state.DecisionPause)
+				assert.Equal(t, tc.want, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate), "the scout is called again")
 			})
 		}
 	}
@@ -260,9 +264,9 @@ func TestAPodWaitsForThePodGroupItWasCreatedFor(t *testing.T) {
 	raised := memberNamed("raised").Annotation(schedulingv1beta1.GroupResourceVersionAnnotation, "12").Obj()
 	setPods(tr, surplus, raised)
 	require.Empty(t, tr.Gate(surplus), "beyond the minimum")
-	require.Equal(t, notCaughtUp, tr.Gate(raised))
+	require.Equal(t, gangs.NotCaughtUp, tr.Gate(raised))
 	tr.SetPodGroup(group("11", 2))
-	require.Equal(t, notCaughtUp, tr.Gate(raised), "something else has changed")
+	require.Equal(t, gangs.NotCaughtUp, tr.Gate(raised), "something else has changed")
 	tr.SetPodGroup(group("12", 5))
 	require.Equal(t, "waiting for the minimum of the gang's pods to be created", tr.Gate(raised))
 	tr.SetPodGroup(group("30", 2))
@@ -279,8 +283,8 @@ func TestAGangThatChangesItsQueueInAnAttemptIsRolledBack(t *testing.T) {
 	moved := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
 	moved.Spec.Queue = "other"
 	tr.SetPodGroup(moved)
-	assert.Nil(t, tr.gangs[theGang].attempt)
-	assert.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject)
+	assert.Nil(t, tr.Gangs[theGang].Attempt)
+	assert.Equal(t, []types.UID{"m0"}, dispatch.NewDispatcher(tr).NextActions(theGang).Reject)
 	for _, queue := range []string{"q", "other"} {
 		used, all := tr.Quota.Ledger.Totals(queue)
 		assert.Equal(t, used, all, "nothing is assumed of either")
@@ -288,17 +292,19 @@ func TestAGangThatChangesItsQueueInAnAttemptIsRolledBack(t *testing.T) {
 }
 
 func TestADecisionOnAGangThatHasChangedIsRefused(t *testing.T) {
-	for name, change := range map[string]func(*Tracker, *schedulingv1beta1.PodGroup){
-		"its PodGroup is gone":   func(tr *Tracker, pg *schedulingv1beta1.PodGroup) { tr.DeletePodGroup(pg) },
-		"it is in another queue": func(tr *Tracker, pg *schedulingv1beta1.PodGroup) { pg.Spec.Queue = "other"; tr.SetPodGroup(pg) },
-		"another one is not admitted yet": func(tr *Tracker, pg *schedulingv1beta1.PodGroup) {
+	for name, change := range map[string]func(*gangs.Tracker, *schedulingv1beta1.PodGroup){
+		"its PodGroup is gone":   func(tr *gangs.Tracker, pg *schedulingv1beta1.PodGroup) { tr.DeletePodGroup(pg) },
+		"it is in another queue": func(tr *gangs.Tracker, pg *schedulingv1beta1.PodGroup) { pg.Spec.Queue = "other"; tr.SetPodGroup(pg) },
+		"another one is not admitted yet": func(tr *gangs.Tracker, pg *schedulingv1beta1.PodGroup) {
 			pg.UID, pg.Status.Phase = "another", schedulingv1beta1.PodGroupPending
 			tr.SetPodGroup(pg)
 		},
-		"its member is gone":           func(tr *Tracker, _ *schedulingv1beta1.PodGroup) { tr.DeletePod(memberNamed("m").Obj()) },
-		"another member starts":        func(tr *Tracker, _ *schedulingv1beta1.PodGroup) { tr.SetPod(memberNamed("higher").Priority(1).Obj()) },
-		"more members start":           func(tr *Tracker, pg *schedulingv1beta1.PodGroup) { pg.Spec.MinMember = 2; tr.SetPodGroup(pg) },
-		"it is seated in the meantime": func(tr *Tracker, _ *schedulingv1beta1.PodGroup) { tr.SetPod(memberNamed("m").Node("n").Obj()) },
+		"its member is gone": func(tr *gangs.Tracker, _ *schedulingv1beta1.PodGroup) { tr.DeletePod(memberNamed("m").Obj()) },
+		"another member starts": func(tr *gangs.Tracker, _ *schedulingv1beta1.PodGroup) {
+			tr.SetPod(memberNamed("higher").Priority(1).Obj())
+		},
+		"more members start":           func(tr *gangs.Tracker, pg *schedulingv1beta1.PodGroup) { pg.Spec.MinMember = 2; tr.SetPodGroup(pg) },
+		"it is seated in the meantime": func(tr *gangs.Tracker, _ *schedulingv1beta1.PodGroup) { tr.SetPod(memberNamed("m").Node("n").Obj()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
@@ -311,8 +317,8 @@ func TestADecisionOnAGangThatHasChangedIsRefused(t *testing.T) {
 			change(tr, groupIn(schedulingv1beta1.PodGroupInqueue, 1))
 			_, ok := tr.Decisions.Commit(s, yes(s, map[types.UID]string{"m": "node"}))
 			assert.False(t, ok)
-			if g := tr.gangs[theGang]; g != nil {
-				assert.Nil(t, g.attempt)
+			if g := tr.Gangs[theGang]; g != nil {
+				assert.Nil(t, g.Attempt)
 			}
 			used, all := tr.Quota.Ledger.Totals("q")
 			assert.Equal(t, used, all, "nothing is assumed")
@@ -325,14 +331,14 @@ func TestAPodThatLeavesItsGangWhileItHoldsRoomGivesItBack(t *testing.T) {
 	tr := openTracker(t)
 	startAttempt(t, tr, 2)
 	tr.SetPod(memberNamed("m0").Group("another").Obj())
-	assert.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject)
-	actions, _ := (&dispatcher{tr}).tick()
+	assert.Equal(t, []types.UID{"m0"}, dispatch.NewDispatcher(tr).NextActions(theGang).Reject)
+	actions, _ := dispatch.NewDispatcher(tr).Tick()
 	assert.Equal(t, []types.UID{"m0"}, actions.Reject, "it may have been on its way to Permit")
 	unreserve(tr, memberNamed("m0").Obj())
 	assert.True(t, tr.Quota.Ledger.Used("q").IsZero())
-	actions, _ = (&dispatcher{tr}).tick()
+	actions, _ = dispatch.NewDispatcher(tr).Tick()
 	assert.Empty(t, actions.Reject)
-	assert.Empty(t, (&dispatcher{tr}).nextActions(theGang).Reject)
+	assert.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Reject)
 }
 
 // An attempt of thousands of members takes as long as it takes, as long as they come.
@@ -341,12 +347,12 @@ func TestAnAttemptThatGoesOnHasTime(t *testing.T) {
 	startAttempt(t, tr, 3)
 	clock.Step(time.Minute - time.Second)
 	result, _ := permit(tr, memberNamed("m1").Obj())
-	require.Equal(t, Wait, result)
+	require.Equal(t, gangs.Wait, result)
 	clock.Step(time.Minute - time.Second)
-	(&dispatcher{tr}).nextActions(theGang)
+	dispatch.NewDispatcher(tr).NextActions(theGang)
 	assert.Equal(t, gang.Attempting, phaseOf(tr, theGang))
 	clock.Step(time.Second)
-	assert.ElementsMatch(t, []types.UID{"m0", "m1"}, (&dispatcher{tr}).nextActions(theGang).Reject, "the last has not come")
+	assert.ElementsMatch(t, []types.UID{"m0", "m1"}, dispatch.NewDispatcher(tr).NextActions(theGang).Reject, "the last has not come")
 }
 
 // TestNoAttemptCountsOnMembersThatAreRejectedFromPermit: the minimum is lowered, which releases the members that wait. It is raised again
@@ -357,7 +363,7 @@ func TestNoAttemptCountsOnMembersThatAreRejectedFromPermit(t *testing.T) {
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
 	require.Equal(t, gang.Running, phaseOf(tr, theGang))
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
-	actions := (&dispatcher{tr}).nextActions(theGang)
+	actions := dispatch.NewDispatcher(tr).NextActions(theGang)
 	require.Equal(t, []types.UID{"m0"}, actions.Reject)
 	assert.Equal(t, gang.RollingBack, phaseOf(tr, theGang))
 	assert.Nil(t, tr.Decisions.Snapshot(memberNamed("m1").Obj()), "the gang is decided when m0 has given back its room")
@@ -375,7 +381,7 @@ func TestAMemberThatIsBeingDeletedIsNotAllowed(t *testing.T) {
 	require.Equal(t, gang.Running, phaseOf(tr, theGang), "m0 is released")
 	tr.SetPod(deleting(memberNamed("m0").Obj()))
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
-	actions := (&dispatcher{tr}).nextActions(theGang)
+	actions := dispatch.NewDispatcher(tr).NextActions(theGang)
 	assert.Empty(t, actions.Allow)
 	assert.Equal(t, []types.UID{"m0"}, actions.Reject)
 }

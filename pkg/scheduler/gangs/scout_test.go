@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"testing"
@@ -9,11 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // waitingGang has three members wait of which two make the minimum. The first has passed the gate.
-func waitingGang(t *testing.T, tr *Tracker) []*corev1.Pod {
+func waitingGang(t *testing.T, tr *gangs.Tracker) []*corev1.Pod {
 	t.Helper()
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 	var pods []*corev1.Pod
@@ -31,26 +34,26 @@ func TestAScoutThatDoesNotComeIsReplaced(t *testing.T) {
 	tr, clock := newTestTracker(t)
 	pods := waitingGang(t, tr)
 	called := func() []string {
-		(&dispatcher{tr}).tick()
-		return namesOf((&dispatcher{tr}).nextActions(theGang).Activate)
+		dispatch.NewDispatcher(tr).Tick()
+		return namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate)
 	}
 	require.Empty(t, called(), "it has passed the gate: its cycle is expected")
-	require.Equal(t, behindScout, tr.Gate(pods[1]))
-	clock.Step(scoutPatience - 1)
+	require.Equal(t, gangs.BehindScout, tr.Gate(pods[1]))
+	clock.Step(dispatch.ScoutTimeout - 1)
 	require.Empty(t, called())
 	clock.Step(1)
 	require.Equal(t, []string{"m1"}, called())
 	require.Empty(t, tr.Gate(pods[1]))
-	clock.Step(scoutPatience - 1)
+	clock.Step(dispatch.ScoutTimeout - 1)
 	require.Empty(t, called(), "it has as much time")
 	clock.Step(1)
 	require.Equal(t, []string{"m2"}, called())
-	clock.Step(scoutPatience)
+	clock.Step(dispatch.ScoutTimeout)
 	require.Equal(t, []string{"m0"}, called(), "and so on")
 
-	assert.Equal(t, Scout, tr.Enter(pods[1]).Role, "the first that comes has the gang decided")
+	assert.Equal(t, state.Scout, tr.Enter(pods[1]).Role, "the first that comes has the gang decided")
 	require.NotNil(t, tr.Decisions.Snapshot(pods[1]))
-	assert.Equal(t, Held, tr.Enter(pods[2]).Role, "and no other has it decided again")
+	assert.Equal(t, state.Held, tr.Enter(pods[2]).Role, "and no other has it decided again")
 	assert.Zero(t, tr.LostWakeups())
 }
 
@@ -63,12 +66,12 @@ func TestAScoutThatTheGateRefusesIsCalledAgain(t *testing.T) {
 	pod := memberNamed("m").Obj()
 	pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = "12"
 	tr.SetPod(pod)
-	require.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
-	require.Equal(t, notCaughtUp, tr.Gate(pod))
+	require.Equal(t, []string{"m"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
+	require.Equal(t, gangs.NotCaughtUp, tr.Gate(pod))
 	newer := group.DeepCopy()
 	newer.ResourceVersion = "12"
 	tr.SetPodGroup(newer)
-	assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Equal(t, []string{"m"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
 	assert.Empty(t, tr.Gate(pod))
 }
 
@@ -76,11 +79,11 @@ func TestAScoutThatTheGateRefusesIsCalledAgain(t *testing.T) {
 func TestAGangWhoseScoutWasNotCalledIsFoundByATick(t *testing.T) {
 	tr, _ := newTestTracker(t)
 	pods := waitingGang(t, tr)
-	tr.gangs[theGang].scout.called = time.Time{}
-	(&dispatcher{tr}).tick()
+	tr.Gangs[theGang].Scout.Called = time.Time{}
+	dispatch.NewDispatcher(tr).Tick()
 	require.Contains(t, toLookAt(tr), theGang)
-	require.Equal(t, []string{"m0"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
-	require.Equal(t, Scout, tr.Enter(pods[0]).Role)
+	require.Equal(t, []string{"m0"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
+	require.Equal(t, state.Scout, tr.Enter(pods[0]).Role)
 	begin(t, tr, pods[0], nil)
 	assert.Zero(t, tr.LostWakeups())
 }
@@ -90,24 +93,24 @@ func TestAScoutThatIsHeldInItsCycleIsCalledAgain(t *testing.T) {
 	tr := openTracker(t)
 	pods := waitingGang(t, tr)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 4))
-	require.Equal(t, Held, tr.Enter(pods[0]).Role)
-	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
+	require.Equal(t, state.Held, tr.Enter(pods[0]).Role)
+	require.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
-	assert.Equal(t, []string{"m0"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Equal(t, []string{"m0"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
 }
 
 func TestTheNextMemberIsTheScoutWhenOneGoes(t *testing.T) {
-	for name, goes := range map[string]func(*Tracker, *corev1.Pod){
-		"deleted":       func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) },
-		"being deleted": func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(deleting(pod)) },
-		"bound":         func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) },
+	for name, goes := range map[string]func(*gangs.Tracker, *corev1.Pod){
+		"deleted":       func(tr *gangs.Tracker, pod *corev1.Pod) { tr.DeletePod(pod) },
+		"being deleted": func(tr *gangs.Tracker, pod *corev1.Pod) { tr.SetPod(deleting(pod)) },
+		"bound":         func(tr *gangs.Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
 			pods := waitingGang(t, tr)
 			goes(tr, pods[0])
 			assert.Empty(t, tr.Gate(pods[2]), "the first that comes")
-			assert.Equal(t, behindScout, tr.Gate(pods[1]))
+			assert.Equal(t, gangs.BehindScout, tr.Gate(pods[1]))
 		})
 	}
 }
@@ -115,26 +118,26 @@ func TestTheNextMemberIsTheScoutWhenOneGoes(t *testing.T) {
 // TestAGangThatChangesDuringItsDecisionIsDecidedAgain: the decision is refused, and a scout is called at once.
 func TestAGangThatChangesDuringItsDecisionIsDecidedAgain(t *testing.T) {
 	queue := mustertesting.MakeQueue("q").Capability("cpu", "3").Obj()
-	for name, change := range map[string]func(*Tracker){
-		"another member starts": func(tr *Tracker) { tr.SetPod(memberNamed("higher").Priority(1).Obj()) },
-		"more members start": func(tr *Tracker) {
+	for name, change := range map[string]func(*gangs.Tracker){
+		"another member starts": func(tr *gangs.Tracker) { tr.SetPod(memberNamed("higher").Priority(1).Obj()) },
+		"more members start": func(tr *gangs.Tracker) {
 			tr.SetPod(memberNamed("m3").Obj())
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 3))
 		},
-		"it is in another queue": func(tr *Tracker) {
+		"it is in another queue": func(tr *gangs.Tracker) {
 			moved := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
 			moved.Spec.Queue = "other"
 			tr.SetPodGroup(moved)
 		},
-		"another scheduler has taken its quota": func(tr *Tracker) {
+		"another scheduler has taken its quota": func(tr *gangs.Tracker) {
 			setPods(tr, singleNamed("a", "q").Node("n").Obj(), singleNamed("b", "q").Node("n").Obj())
 		},
-		"its queue has become smaller": func(tr *Tracker) { tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj()) },
+		"its queue has become smaller": func(tr *gangs.Tracker) { tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
-			tr.Quota.SetQueue(queue)
-			tr.Quota.SetQueue(mustertesting.MakeQueue("other").Obj())
+			tr.SetQueue(queue)
+			tr.SetQueue(mustertesting.MakeQueue("other").Obj())
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 			first := memberNamed("m0").Obj()
 			setPods(tr, first, memberNamed("m1").Obj())
@@ -143,12 +146,12 @@ func TestAGangThatChangesDuringItsDecisionIsDecidedAgain(t *testing.T) {
 			require.NotNil(t, s)
 			change(tr)
 			for _, key := range toLookAt(tr) {
-				require.Empty(t, (&dispatcher{tr}).nextActions(key).Activate, "the scout's cycle goes on")
+				require.Empty(t, dispatch.NewDispatcher(tr).NextActions(key).Activate, "the scout's cycle goes on")
 			}
 			_, ok := tr.Decisions.Commit(s, yes(s, nil))
 			require.False(t, ok)
 			require.Contains(t, toLookAt(tr), theGang)
-			activate := (&dispatcher{tr}).nextActions(theGang).Activate
+			activate := dispatch.NewDispatcher(tr).NextActions(theGang).Activate
 			require.Len(t, activate, 1)
 			assert.NotNil(t, tr.Decisions.Snapshot(activate[0]))
 		})

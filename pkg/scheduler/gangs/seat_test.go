@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -18,14 +18,20 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // evicting has theGang of two wait, and a gang "low" of two run on two nodes.
-func evicting(t *testing.T) (tr *Tracker, clock *clocktesting.FakeClock, waiting, low []*corev1.Pod) {
+func evicting(t *testing.T) (tr *gangs.Tracker, clock *clocktesting.FakeClock, waiting, low []*corev1.Pod) {
 	t.Helper()
 	tr, clock = newTestTracker(t)
 	tr.Victims.EvictPods()
@@ -42,7 +48,7 @@ func evicting(t *testing.T) (tr *Tracker, clock *clocktesting.FakeClock, waiting
 }
 
 // evictAll has the gang decided not to fit unless some pods are evicted, all of them one victim.
-func evictAll(t *testing.T, tr *Tracker, waiting, victims []*corev1.Pod) {
+func evictAll(t *testing.T, tr *gangs.Tracker, waiting, victims []*corev1.Pod) {
 	t.Helper()
 	s := tr.Decisions.Snapshot(waiting[0])
 	require.NotNil(t, s)
@@ -57,7 +63,7 @@ func evictAll(t *testing.T, tr *Tracker, waiting, victims []*corev1.Pod) {
 	require.NoError(t, err)
 	d := no(s, "no room", waiting[0], "NodeResourcesFit")
 	d.Seat = &placement.Seat{
-		Victims: []*placement.Victim{{Victim: victim, Kind: placement.WholeGang, Rule: quota.ByPriority}},
+		Victims: []*placement.Victim{{Victim: victim, Kind: gang.WholeGang, Rule: quota.ByPriority}},
 		Places:  map[types.UID]string{"g0": "node0", "g1": "node1"},
 	}
 	_, ok := tr.Decisions.Commit(s, d)
@@ -65,13 +71,13 @@ func evictAll(t *testing.T, tr *Tracker, waiting, victims []*corev1.Pod) {
 }
 
 // evictions are the pods whose evictions are due.
-func evictions(tr *Tracker) (names []string) {
-	for tr.repairs.Len() > 0 {
-		job, _ := tr.repairs.Get()
-		if (&repairRules{tr}).isDue(job) {
-			names = append(names, job.name)
+func evictions(tr *gangs.Tracker) (names []string) {
+	for tr.Victims.Repairs.Len() > 0 {
+		job, _ := tr.Victims.Repairs.Get()
+		if dispatch.NewDispatcher(tr).IsDue(job) {
+			names = append(names, job.Name)
 		}
-		tr.repairs.Done(job)
+		tr.Victims.Repairs.Done(job)
 	}
 	return names
 }
@@ -83,8 +89,8 @@ func TestTheMembersOfAGangComeWhenItsVictimsHaveGone(t *testing.T) {
 	for _, pod := range waiting {
 		assert.Equal(t, "waiting until pods have gone that were evicted for the gang", tr.Gate(pod))
 	}
-	assert.Equal(t, Explanation{Reason: ReasonWaitingForEvictions, Message: "waiting until 2 pods have gone that were evicted for the gang"},
-		tr.Reports.TakeReport(theGang).Explanation)
+	assert.Equal(t, report.Explanation{Reason: report.ReasonWaitingForEvictions, Message: "waiting until 2 pods have gone that were evicted for the gang"},
+		report.NewReports(tr).TakeReport(theGang).Explanation)
 	tr.Fail(waiting[0])
 	tr.DeletePod(low[0])
 	assert.NotEmpty(t, tr.Gate(waiting[0]), "one is left; and the cycle of the scout is over")
@@ -101,7 +107,7 @@ func TestAGangDoesNotWaitForVictimsThatHaveGoneAlready(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr, _, waiting, low := evicting(t)
 			known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-			tr.podLister = corelisters.NewPodLister(known)
+			tr.PodLister = corelisters.NewPodLister(known)
 			for i, pod := range low {
 				if i < gone {
 					tr.DeletePod(pod)
@@ -116,7 +122,7 @@ func TestAGangDoesNotWaitForVictimsThatHaveGoneAlready(t *testing.T) {
 				tr.DeletePod(pod)
 			}
 			require.Contains(t, toLookAt(tr), theGang)
-			(&dispatcher{tr}).nextActions(theGang)
+			dispatch.NewDispatcher(tr).NextActions(theGang)
 			for _, pod := range waiting {
 				assert.Empty(t, tr.Gate(pod))
 			}
@@ -152,11 +158,11 @@ func TestASeatIsKeptFromOthers(t *testing.T) {
 func TestAGangIsDecidedAnewIfItsVictimsDoNotGo(t *testing.T) {
 	tr, clock, waiting, low := evicting(t)
 	evictAll(t, tr, waiting, low)
-	clock.Step(goneWithin - time.Second)
-	(&dispatcher{tr}).nextActions(theGang)
+	clock.Step(evict.GoneWithin - time.Second)
+	dispatch.NewDispatcher(tr).NextActions(theGang)
 	assert.NotEmpty(t, tr.Gate(waiting[0]))
 	clock.Step(time.Second)
-	(&dispatcher{tr}).nextActions(theGang)
+	dispatch.NewDispatcher(tr).NextActions(theGang)
 	assert.Empty(t, tr.Gate(waiting[0]), "it is the scout again")
 	assert.Empty(t, evictions(tr), "nothing had been evicted yet")
 }
@@ -164,23 +170,23 @@ func TestAGangIsDecidedAnewIfItsVictimsDoNotGo(t *testing.T) {
 func TestASeatIsKeptAsLongAsVictimsGo(t *testing.T) {
 	tr, clock, waiting, low := evicting(t)
 	evictAll(t, tr, waiting, low)
-	clock.Step(goneWithin - time.Second)
+	clock.Step(evict.GoneWithin - time.Second)
 	tr.DeletePod(low[0])
-	clock.Step(goneWithin - time.Second)
-	(&dispatcher{tr}).nextActions(theGang)
+	clock.Step(evict.GoneWithin - time.Second)
+	dispatch.NewDispatcher(tr).NextActions(theGang)
 	assert.NotEmpty(t, tr.Gate(waiting[0]), "the evictions go on")
-	assert.True(t, tr.Victims.claimed(low[1].UID, noUID), "nothing else counts on the pod")
+	assert.True(t, tr.Claims.Claimed(low[1].UID, state.NoUID), "nothing else counts on the pod")
 	clock.Step(time.Second)
-	(&dispatcher{tr}).nextActions(theGang)
+	dispatch.NewDispatcher(tr).NextActions(theGang)
 	assert.Empty(t, tr.Gate(waiting[0]), "it is the scout again")
 }
 
 func TestAGangThatIsBeingEvictedGoesWholeWhateverBecomesOfTheSeat(t *testing.T) {
 	tr, _, waiting, low := evicting(t)
 	evictAll(t, tr, waiting, low)
-	job, _ := tr.repairs.Get()
-	require.True(t, (&repairRules{tr}).isDue(job), "the first is evicted")
-	tr.repairs.Done(job)
+	job, _ := tr.Victims.Repairs.Get()
+	require.True(t, dispatch.NewDispatcher(tr).IsDue(job), "the first is evicted")
+	tr.Victims.Repairs.Done(job)
 	tr.DeletePod(waiting[1]) // the waiting gang falls apart
 	assert.Len(t, evictions(tr), 1, "the other member follows")
 }
@@ -193,7 +199,7 @@ func TestMembersThatComeTooEarlyAreTriedAgain(t *testing.T) {
 	require.Empty(t, tr.Gate(waiting[0]))
 	tr.Fail(waiting[0])
 	assert.Equal(t, "node0", tr.Enter(waiting[0]).Node, "the scheduler's cache may not know yet that the pods have gone")
-	clock.Step(seatPatience)
+	clock.Step(evict.CacheLag)
 	tr.Fail(waiting[0])
 	assert.Empty(t, tr.Enter(waiting[0]).Node, "the attempt is over")
 }
@@ -201,7 +207,7 @@ func TestMembersThatComeTooEarlyAreTriedAgain(t *testing.T) {
 func TestTheMembersComeWhenTheQuotaOfOtherVictimsIsFree(t *testing.T) {
 	tr, _, waiting, low := evicting(t)
 	tr.Quota.EnforceQuota()
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
 	leaves := on(singleNamed("leaves", "q").Obj(), "node2")
 	tr.SetPod(leaves)
 	evictAll(t, tr, waiting, low)
@@ -240,18 +246,18 @@ func TestNoPodIsEvictedForAPodWhereAGangGetsItsSeat(t *testing.T) {
 		tr.Permit(member)
 	}
 	assert.False(t, tr.Victims.WaitForSeat(single, "node0"))
-	assert.Equal(t, []string{"single"}, namesOf((&dispatcher{tr}).nextActions(heldBackKey).Activate), "it is tried again")
+	assert.Equal(t, []string{"single"}, namesOf(dispatch.NewDispatcher(tr).NextActions(state.BlockedKey).Activate), "it is tried again")
 }
 
 func TestNoGangIsLeftBelowItsMinimum(t *testing.T) {
 	tr, _, waiting, low := evicting(t)
 	evictAll(t, tr, waiting, low[:1])
 	assert.Empty(t, evictions(tr), "the plan was made for a gang that could spare the member")
-	assert.Equal(t, "no room", tr.Reports.TakeReport(theGang).Message)
+	assert.Equal(t, "no room", report.NewReports(tr).TakeReport(theGang).Message)
 }
 
 func TestWhenVictimsMayBeSearched(t *testing.T) {
-	mayEvict := func(tr *Tracker, pod *corev1.Pod) bool {
+	mayEvict := func(tr *gangs.Tracker, pod *corev1.Pod) bool {
 		s := tr.Decisions.Snapshot(pod)
 		require.NotNil(t, s)
 		_, ok := tr.Decisions.Commit(s, no(s, "no room", pod, "NodeResourcesFit"))
@@ -277,12 +283,12 @@ func TestWhenVictimsMayBeSearched(t *testing.T) {
 	})
 	t.Run("without the plugin", func(t *testing.T) {
 		tr, _, waiting, _ := evicting(t)
-		tr.Victims.enabled = false
+		tr.Victims.Enabled = false
 		assert.False(t, mayEvict(tr, waiting[0]))
 	})
 	t.Run("more than the whole capability", func(t *testing.T) {
 		tr, _, waiting, _ := evicting(t)
-		tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+		tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
 		s := tr.Decisions.Snapshot(waiting[0])
 		assert.False(t, s.MayEvict)
 	})
@@ -295,20 +301,20 @@ func TestAGangIsDecidedAgainWhenAnotherQueueIsAboveItsShare(t *testing.T) {
 		q.Spec.Deserved = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)}
 		return q
 	}
-	tr.Quota.SetQueue(share("q", "2"))
-	tr.Quota.SetQueue(share("other", "2"))
+	tr.SetQueue(share("q", "2"))
+	tr.SetQueue(share("other", "2"))
 	s := tr.Decisions.Snapshot(waiting[0])
 	tr.Victims.Rules(s.Claimant(), resources.List{corev1.ResourceCPU: 4000}, nil)
 	tr.Decisions.Commit(s, no(s, "no room", waiting[0], "NodeResourcesFit"))
-	woken := func() bool { return tr.gangs[theGang].decision.woken }
-	clock.Step(longestSearchPause)
-	(&dispatcher{tr}).tick()
+	woken := func() bool { return tr.Gangs[theGang].Refusal.Woken }
+	clock.Step(evict.LongestSearchPause)
+	dispatch.NewDispatcher(tr).Tick()
 	require.False(t, woken(), "no queue has more than its share")
 	for i := range 3 {
 		tr.SetPod(on(singleNamed(fmt.Sprint("s", i), "other").Obj(), "node"))
 	}
-	clock.Step(longestSearchPause)
-	(&dispatcher{tr}).tick()
+	clock.Step(evict.LongestSearchPause)
+	dispatch.NewDispatcher(tr).Tick()
 	assert.True(t, woken())
 }
 
@@ -316,7 +322,7 @@ func TestATickAsksForSomeOfThousandsOfGangs(t *testing.T) {
 	tr, clock, waiting, _ := evicting(t)
 	s := tr.Decisions.Snapshot(waiting[0])
 	tr.Victims.Rules(s.Claimant(), resources.List{corev1.ResourceCPU: 4000}, nil)
-	const gangs = askedAtOnce + 50
+	const gangs = evict.AskedAtOnce + 50
 	for i := range gangs {
 		pod := gangOf(tr, fmt.Sprint("w", i), 1, 1)[0]
 		s := tr.Decisions.Snapshot(pod)
@@ -324,16 +330,16 @@ func TestATickAsksForSomeOfThousandsOfGangs(t *testing.T) {
 		tr.Decisions.Commit(s, no(s, "no room", pod, "NodeResourcesFit"))
 	}
 	woken := func() (n int) {
-		for _, g := range tr.gangs {
-			if g.decision != nil && g.decision.woken {
+		for _, g := range tr.Gangs {
+			if g.Refusal != nil && g.Refusal.Woken {
 				n++
 			}
 		}
 		return n
 	}
-	clock.Step(longestSearchPause)
-	(&dispatcher{tr}).tick()
-	assert.Equal(t, askedAtOnce, woken())
-	(&dispatcher{tr}).tick()
+	clock.Step(evict.LongestSearchPause)
+	dispatch.NewDispatcher(tr).Tick()
+	assert.Equal(t, evict.AskedAtOnce, woken())
+	dispatch.NewDispatcher(tr).Tick()
 	assert.Equal(t, gangs, woken())
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -12,10 +12,13 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // beginInSequence has an attempt begun whose members must come in the given order; m0 is the scout.
-func beginInSequence(t *testing.T, tr *Tracker, order ...types.UID) map[types.UID]*corev1.Pod {
+func beginInSequence(t *testing.T, tr *gangs.Tracker, order ...types.UID) map[types.UID]*corev1.Pod {
 	t.Helper()
 	pods, places := map[types.UID]*corev1.Pod{}, map[types.UID]string{}
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, int32(len(order))))
@@ -38,25 +41,25 @@ func beginInSequence(t *testing.T, tr *Tracker, order ...types.UID) map[types.UI
 func TestMembersComeInTheOrderOfTheirAttempt(t *testing.T) {
 	tr := openTracker(t)
 	pods := beginInSequence(t, tr, "m2", "m0", "m1")
-	assert.Equal(t, Held, tr.Enter(pods["m0"]).Role)
+	assert.Equal(t, state.Held, tr.Enter(pods["m0"]).Role)
 	assert.True(t, tr.Fail(pods["m0"]))
 	require.Equal(t, gang.Attempting, phaseOf(tr, theGang), "the scout was only too early")
-	assert.Equal(t, []string{"m2"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Equal(t, []string{"m2"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
 
-	assert.Equal(t, Entry{Role: Chosen, Node: "node-of-m2"}, tr.Enter(pods["m2"]))
+	assert.Equal(t, state.Entry{Role: state.Chosen, Node: "node-of-m2"}, tr.Enter(pods["m2"]))
 	toLookAt(tr)
 	result, _ := permit(tr, pods["m2"])
-	require.Equal(t, Wait, result)
+	require.Equal(t, gangs.Wait, result)
 	require.Contains(t, toLookAt(tr), theGang)
 	assert.Equal(t, "waiting until a member that must be placed before has its room", tr.Gate(pods["m1"]))
 	assert.Empty(t, tr.Gate(pods["m0"]))
-	assert.Equal(t, []string{"m0"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
-	assert.Equal(t, Entry{Role: Chosen, Node: "node-of-m0"}, tr.Enter(pods["m0"]))
+	assert.Equal(t, []string{"m0"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
+	assert.Equal(t, state.Entry{Role: state.Chosen, Node: "node-of-m0"}, tr.Enter(pods["m0"]))
 	result, _ = permit(tr, pods["m0"])
-	require.Equal(t, Wait, result)
-	assert.Equal(t, Entry{Role: Chosen, Node: "node-of-m1"}, tr.Enter(pods["m1"]))
+	require.Equal(t, gangs.Wait, result)
+	assert.Equal(t, state.Entry{Role: state.Chosen, Node: "node-of-m1"}, tr.Enter(pods["m1"]))
 	result, release := permit(tr, pods["m1"])
-	assert.Equal(t, Allow, result)
+	assert.Equal(t, gangs.Allow, result)
 	assert.ElementsMatch(t, []types.UID{"m0", "m1", "m2"}, release)
 }
 
@@ -67,9 +70,9 @@ func TestTheOrderOfAnAttemptLeavesOutAMemberThatAnotherClientHasBound(t *testing
 	pods := beginInSequence(t, tr, "m0", "m1", "m2")
 	tr.SetPod(on(pods["m1"], "elsewhere"))
 	result, _ := permit(tr, pods["m0"])
-	require.Equal(t, Wait, result)
-	assert.Equal(t, []string{"m2"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
-	assert.Equal(t, Entry{Role: Chosen, Node: "node-of-m2"}, tr.Enter(pods["m2"]))
+	require.Equal(t, gangs.Wait, result)
+	assert.Equal(t, []string{"m2"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
+	assert.Equal(t, state.Entry{Role: state.Chosen, Node: "node-of-m2"}, tr.Enter(pods["m2"]))
 }
 
 // TestAnAttemptInSequenceThatFailsBacksOff: its members were held to their places, so there is no other way to try the same decision.
@@ -88,7 +91,7 @@ func TestAnAttemptInSequenceThatFailsBacksOff(t *testing.T) {
 }
 
 // failAttempt has the gang of one pod decided to fit, and the pod find no node. It says whether the attempt was exact.
-func failAttempt(t *testing.T, tr *Tracker, pod *corev1.Pod, places map[types.UID]string) (exact bool) {
+func failAttempt(t *testing.T, tr *gangs.Tracker, pod *corev1.Pod, places map[types.UID]string) (exact bool) {
 	t.Helper()
 	require.Empty(t, tr.Gate(pod))
 	s := tr.Decisions.Snapshot(pod)
@@ -96,7 +99,7 @@ func failAttempt(t *testing.T, tr *Tracker, pod *corev1.Pod, places map[types.UI
 	_, ok := tr.Decisions.Commit(s, yes(s, places))
 	require.True(t, ok)
 	entry := tr.Enter(pod)
-	require.Equal(t, Chosen, entry.Role)
+	require.Equal(t, state.Chosen, entry.Role)
 	require.Equal(t, s.Problem.Exact, entry.Node != "")
 	require.True(t, tr.Fail(pod))
 	return s.Problem.Exact
@@ -138,7 +141,7 @@ func TestAnAttemptWithCertainPlacesIsRepeatedExactlyAtOnce(t *testing.T) {
 
 func TestAfterALongSearchAGangIsLeftAloneForLonger(t *testing.T) {
 	const took = 100 * time.Millisecond
-	for searched, pause := range map[time.Duration]time.Duration{0: 0, took: searchPause * took} {
+	for searched, pause := range map[time.Duration]time.Duration{0: 0, took: state.SearchPause * took} {
 		tr, clock := newTestTracker(t)
 		tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
 		pod := memberNamed("m0").Obj()
@@ -153,9 +156,9 @@ func TestAfterALongSearchAGangIsLeftAloneForLonger(t *testing.T) {
 		tr.Hints.Wake(pod)
 		if pause > 0 {
 			clock.Step(pause - 1)
-			require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
+			require.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate)
 			clock.Step(1)
 		}
-		assert.Len(t, (&dispatcher{tr}).nextActions(theGang).Activate, 1)
+		assert.Len(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate, 1)
 	}
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"testing"
@@ -6,21 +6,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/clock"
+
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
 func TestProfilesHaveOneSetOfArguments(t *testing.T) {
-	tr := New(clock.RealClock{})
+	tr := gangs.New(clock.RealClock{})
 	require.NoError(t, tr.Configure("one", testArgs))
 	require.NoError(t, tr.Configure("two", testArgs))
 	other := testArgs
 	other.PermitTimeout.Duration++
 	require.ErrorContains(t, tr.Configure("three", other), `permitTimeout has another value in profile "three" than in profile "one"`)
-	assert.Equal(t, testArgs, tr.settings.args, "arguments that are refused do not hold")
+	assert.Equal(t, testArgs, tr.Settings.Args, "arguments that are refused do not hold")
 
-	tr = New(clock.RealClock{})
+	tr = gangs.New(clock.RealClock{})
 	require.NoError(t, tr.Configure("one", testArgs))
 	require.NoError(t, tr.Configure("one", other), "a scheduler that is made anew in the same process")
-	assert.Equal(t, other, tr.settings.args)
+	assert.Equal(t, other, tr.Settings.Args)
 }
 
 func TestPodsOfOtherSchedulersAreNoMembersUntilTheyAreBound(t *testing.T) {
@@ -29,7 +31,7 @@ func TestPodsOfOtherSchedulersAreNoMembersUntilTheyAreBound(t *testing.T) {
 	require.Empty(t, pods)
 	foreign := memberNamed("foreign").SchedulerName("another").Obj()
 	tr.SetPod(foreign)
-	assert.Zero(t, tr.gangs[theGang].Len())
+	assert.Zero(t, tr.Gangs[theGang].Len())
 	tr.SetPod(on(foreign, "node"))
-	assert.Equal(t, 1, tr.gangs[theGang].Len())
+	assert.Equal(t, 1, tr.Gangs[theGang].Len())
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"maps"
@@ -12,18 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// newTenants is a cluster of 32 cores. The queue tiny is owed 1 of them, the queue big 30, and the borrower nothing.
+// newTenants is a cluster of 32 cores. The queue tiny deserves 1 of them, the queue big 30, and the borrower nothing.
 func newTenants(t *testing.T) *quotaTest {
 	q := newQuotaTest(t)
 	q.Quota.Ledger.SetTotal(resources.List{corev1.ResourceCPU: 32_000})
-	q.Quota.SetQueue(mustertesting.MakeQueue("org").Capability("cpu", "32").Obj())
+	q.SetQueue(mustertesting.MakeQueue("org").Capability("cpu", "32").Obj())
 	for name, share := range map[string]string{"tiny": "1", "big": "30", "borrower": "0"} {
-		q.Quota.SetQueue(mustertesting.MakeQueue(name).Parent("org").Deserved("cpu", share).Obj())
+		q.SetQueue(mustertesting.MakeQueue(name).Parent("org").Deserved("cpu", share).Obj())
 	}
 	return q
 }
@@ -40,14 +43,14 @@ func TestNoReservationKeepsRoomFromAShare(t *testing.T) {
 			d.Reserve.Of[m.UID] = "n"
 		}
 	})
-	require.NotNil(t, q.WaitList.book.Nodes())
+	require.NotNil(t, q.WaitList.Book.Nodes())
 	for name, c := range map[string]struct {
 		queue, cpu string
 		passes     bool
 	}{
 		"a pod of a queue below its share": {"big", "30", true},
 		"a pod that is beyond it":          {"big", "31", false},
-		"a queue that is owed nothing":     {"borrower", "1", false},
+		"a queue that deserves nothing":    {"borrower", "1", false},
 		"a pod of the same queue":          {"tiny", "1", false},
 		"a pod without a queue":            {"", "1", false},
 	} {
@@ -72,7 +75,7 @@ func TestNoReservedQuotaKeepsAShareOut(t *testing.T) {
 			require.True(q, q.start(q.single("tiny", "cpu", "7", 0)))
 			q.waitLong(q.gang("stuck", "tiny", 26))
 			q.clock.Step(time.Minute)
-			(&dispatcher{q.Tracker}).tick()
+			dispatch.NewDispatcher(q.Tracker).Tick()
 		},
 		"for further members": func(q *quotaTest) {
 			require.True(q, q.start(q.single("tiny", "cpu", "6", 0)))
@@ -107,7 +110,7 @@ func TestSurplusOfAShareLeavesNoRoomToABorrower(t *testing.T) {
 }
 
 // reserveOn decides on a gang that does not fit, and reserves a node for it if that is asked for.
-func (q *quotaTest) reserveOn(g *group, node string) (asked bool) {
+func (q *quotaTest) reserveOn(g *gang.Group, node string) (asked bool) {
 	return q.decide(g, func(d *placement.Decision) {
 		d.Reserve = &placement.Places{Of: map[types.UID]string{}}
 		for _, m := range d.Members {
@@ -134,14 +137,14 @@ func TestAStuckGangTakesTurnsWithOtherQueues(t *testing.T) {
 	require.Equal(t, []bool{true, true, true, true}, barred())
 	require.Equal(t, []string{"n"}, nodesOf(q.WaitList.ReservedAgainst(q.single("b", "cpu", "1", 0))), "the older one goes first")
 	q.clock.Step(4 * time.Minute)
-	(&dispatcher{q.Tracker}).tick()
+	dispatch.NewDispatcher(q.Tracker).Tick()
 	assert.Equal(t, []string{"m"}, nodesOf(q.WaitList.ReservedAgainst(q.single("b", "cpu", "1", 0))), "its turn is over")
 	assert.Equal(t, []string{"m", "n"}, nodesOf(q.WaitList.ReservedAgainst(q.single("other", "cpu", "1", 0))), "its own queue leaves both alone")
 	s := q.decide(stuck)
 	assert.Equal(t, []string{"m"}, slices.Sorted(maps.Keys(s.Problem.Held)))
 }
 
-func nodesOf(reserved *Reserved) []string { return slices.Sorted(maps.Keys(reserved.Amounts)) }
+func nodesOf(reserved *state.Reserved) []string { return slices.Sorted(maps.Keys(reserved.Amounts)) }
 
 // TestBypassesByItsOwnQueueGiveAGangNothingOfOthers: it has made itself starving.
 func TestBypassesByItsOwnQueueGiveAGangNothingOfOthers(t *testing.T) {

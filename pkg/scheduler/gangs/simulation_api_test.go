@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -12,6 +12,8 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 func (s *simulation) newName(prefix string) string {
@@ -48,7 +50,7 @@ func (s *simulation) forgetPod(pod *corev1.Pod) {
 }
 
 func (s *simulation) tellGroup(pg *schedulingv1beta1.PodGroup) {
-	s.groups[Key{Name: pg.Name}] = pg
+	s.groups[state.Key{Name: pg.Name}] = pg
 	s.ofGroups = append(s.ofGroups, func() {
 		s.books.setGroup(pg)
 		s.tracker.SetPodGroup(pg)
@@ -57,7 +59,7 @@ func (s *simulation) tellGroup(pg *schedulingv1beta1.PodGroup) {
 }
 
 func (s *simulation) forgetGroup(pg *schedulingv1beta1.PodGroup) {
-	delete(s.groups, Key{Name: pg.Name})
+	delete(s.groups, state.Key{Name: pg.Name})
 	s.ofGroups = append(s.ofGroups, func() {
 		s.books.deleteGroup(pg)
 		s.tracker.DeletePodGroup(pg)
@@ -69,7 +71,7 @@ func (s *simulation) tellQueue(queue *schedulingv1beta1.Queue) {
 	s.queues[queue.Name] = queue
 	s.ofGroups = append(s.ofGroups, func() {
 		s.books.setQueue(queue)
-		s.tracker.Quota.SetQueue(queue)
+		s.tracker.SetQueue(queue)
 	})
 }
 
@@ -111,7 +113,7 @@ type gangSpec struct {
 }
 
 // createGang makes a PodGroup and its pods.
-func (s *simulation) createGang(name string, spec gangSpec) Key {
+func (s *simulation) createGang(name string, spec gangSpec) state.Key {
 	switch {
 	case s.closed.Has(spec.queue):
 		spec.phase = schedulingv1beta1.PodGroupPending
@@ -128,7 +130,7 @@ func (s *simulation) createGang(name string, spec gangSpec) Key {
 	} else {
 		pg.OwnerReferences = simJob(name)
 	}
-	s.shapes[Key{Name: name}] = spec
+	s.shapes[state.Key{Name: name}] = spec
 	if spec.late {
 		s.lost = append(s.lost, pg)
 	} else {
@@ -141,7 +143,7 @@ func (s *simulation) createGang(name string, spec gangSpec) Key {
 		}
 		s.createMember(name, []string{"a", "b"}[i%2], i, spec.cpu, 0, spec.priority, names)
 	}
-	return Key{Name: name}
+	return state.Key{Name: name}
 }
 
 // apiTime is the time as the API has it, in seconds.
@@ -202,7 +204,7 @@ func (s *simulation) finish(pod *corev1.Pod, succeeded bool) {
 }
 
 // restart does what RestartJob does: the pods of the old incarnation go, and new ones come.
-func (s *simulation) restart(key Key) {
+func (s *simulation) restart(key state.Key) {
 	pg := s.groups[key].DeepCopy()
 	if simIsOfOthers(pg) {
 		return
@@ -233,7 +235,7 @@ func (s *simulation) restart(key Key) {
 }
 
 // changeGroup changes a PodGroup.
-func (s *simulation) changeGroup(key Key, change func(*schedulingv1beta1.PodGroup)) {
+func (s *simulation) changeGroup(key state.Key, change func(*schedulingv1beta1.PodGroup)) {
 	pg := s.groups[key].DeepCopy()
 	change(pg)
 	s.tellGroup(pg)
@@ -242,10 +244,10 @@ func (s *simulation) changeGroup(key Key, change func(*schedulingv1beta1.PodGrou
 // evict carries out what a tick has asked for.
 func (s *simulation) evict() {
 	for _, r := range s.evictions {
-		if pod, ok := s.api[r.uid]; ok && r.kind == startOver {
+		if pod, ok := s.api[r.UID]; ok && r.Kind == evict.StartOver {
 			s.terminate(pod)
-		} else if ok && r.kind == dropNomination {
-			s.nominate(r.uid, "")
+		} else if ok && r.Kind == evict.DropNomination {
+			s.nominate(r.UID, "")
 		}
 	}
 	s.evictions = nil

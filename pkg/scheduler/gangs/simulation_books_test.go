@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"math"
@@ -17,23 +17,26 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
-// books are what a simulation knows of gangs, rooms and quota: from what the Tracker was told, and from what the simulated scheduler did. They
-// count by themselves, with none of the code under test, and judge what it does.
+// books are what a simulation knows of gangs, rooms and quota. They follow what the Tracker was told, and what the simulated scheduler did.
+// They count by themselves, with none of the code under test, and judge what it does.
 type books struct {
 	*simulation
-	pods    map[types.UID]*corev1.Pod           // as the Tracker was told
-	told    map[Key]*schedulingv1beta1.PodGroup // as the Tracker was told
-	limits  map[string]simLimit                 // of queues, as the Tracker was told
-	holding map[types.UID]*simHold              // pods that hold room and are not known to be bound
-	excess  map[string]int64                    // how much more than its capability a queue may use, as something outside has changed
-	chosen  map[Key]sets.Set[types.UID]         // members that were given places and have not come
-	lacking map[Key]simLack                     // gangs that were found to lack room
-	since   map[types.UID]time.Time             // PodGroup -> when its gang was first found to lack room
-	started map[simRun]bool                     // runs of gangs whose minimum was bound once
-	failed  sets.Set[Key]                       // gangs for which no places could be reserved
-	last    map[types.UID]simLast               // the last account of pods that another client bound
+	pods    map[types.UID]*corev1.Pod                 // as the Tracker was told
+	told    map[state.Key]*schedulingv1beta1.PodGroup // as the Tracker was told
+	limits  map[string]simLimit                       // of queues, as the Tracker was told
+	holding map[types.UID]*simHold                    // pods that hold room and are not known to be bound
+	excess  map[string]int64                          // how much more than its capability a queue may use, as something outside has changed
+	chosen  map[state.Key]sets.Set[types.UID]         // members that were given places and have not come
+	lacking map[state.Key]simLack                     // gangs that were found to lack room
+	since   map[types.UID]time.Time                   // PodGroup -> when its gang was first found to lack room
+	started map[simRun]bool                           // runs of gangs whose minimum was bound once
+	failed  sets.Set[state.Key]                       // gangs for which no places could be reserved
+	last    map[types.UID]simLast                     // the last account of pods that another client bound
 }
 
 // simLimit is the capability of a queue in millicores, and its parent.
@@ -54,7 +57,7 @@ type simHold struct {
 
 // simLast is an account that a pod had while it named a PodGroup.
 type simLast struct {
-	key   Key
+	key   state.Key
 	queue string
 }
 
@@ -68,16 +71,16 @@ type simLack struct {
 
 // simRun is an incarnation of a gang.
 type simRun struct {
-	key     Key
+	key     state.Key
 	group   types.UID
 	version int64
 }
 
 func newBooks(s *simulation) *books {
 	return &books{
-		simulation: s, pods: map[types.UID]*corev1.Pod{}, told: map[Key]*schedulingv1beta1.PodGroup{}, limits: map[string]simLimit{},
-		holding: map[types.UID]*simHold{}, excess: map[string]int64{}, chosen: map[Key]sets.Set[types.UID]{}, lacking: map[Key]simLack{}, since: map[types.UID]time.Time{},
-		started: map[simRun]bool{}, failed: sets.New[Key](), last: map[types.UID]simLast{},
+		simulation: s, pods: map[types.UID]*corev1.Pod{}, told: map[state.Key]*schedulingv1beta1.PodGroup{}, limits: map[string]simLimit{},
+		holding: map[types.UID]*simHold{}, excess: map[string]int64{}, chosen: map[state.Key]sets.Set[types.UID]{}, lacking: map[state.Key]simLack{}, since: map[types.UID]time.Time{},
+		started: map[simRun]bool{}, failed: sets.New[state.Key](), last: map[types.UID]simLast{},
 	}
 }
 
@@ -105,7 +108,7 @@ func (b *books) deletePod(pod *corev1.Pod) {
 }
 
 func (b *books) setGroup(pg *schedulingv1beta1.PodGroup) {
-	key := Key{Name: pg.Name}
+	key := state.Key{Name: pg.Name}
 	defer b.queueMayChange(key)()
 	b.told[key] = pg
 	if simRunIsOver(pg) {
@@ -115,7 +118,7 @@ func (b *books) setGroup(pg *schedulingv1beta1.PodGroup) {
 }
 
 // queueMayChange is called before something that may give a gang another queue, and returns what is called afterwards.
-func (b *books) queueMayChange(key Key) func() {
+func (b *books) queueMayChange(key state.Key) func() {
 	before, existed := b.queueOf(key), b.told[key] != nil
 	return func() {
 		if before != b.queueOf(key) || existed != (b.told[key] != nil) {
@@ -130,8 +133,8 @@ func (b *books) queueMayChange(key Key) func() {
 }
 
 func (b *books) deleteGroup(pg *schedulingv1beta1.PodGroup) {
-	defer b.queueMayChange(Key{Name: pg.Name})()
-	delete(b.told, Key{Name: pg.Name})
+	defer b.queueMayChange(state.Key{Name: pg.Name})()
+	delete(b.told, state.Key{Name: pg.Name})
 	b.review()
 }
 
@@ -162,7 +165,7 @@ func (b *books) review() {
 }
 
 // saysStarted says whether the status of a PodGroup says that the minimum of the present incarnation was bound.
-func (b *books) saysStarted(key Key) bool {
+func (b *books) saysStarted(key state.Key) bool {
 	pg := b.told[key]
 	completed := pg.Status.Phase == schedulingv1beta1.PodGroupCompleted && !simRunIsOver(pg)
 	return simIncarnation(pg) >= b.versionOf(key) && (completed || slices.ContainsFunc(pg.Status.Conditions, func(c schedulingv1beta1.PodGroupCondition) bool {
@@ -176,14 +179,14 @@ func simIncarnation(pg *schedulingv1beta1.PodGroup) int64 {
 }
 
 // decided notes a decision.
-func (b *books) decided(s *Snapshot, d *placement.Decision) {
+func (b *books) decided(s *gangs.Snapshot, d *placement.Decision) {
 	delete(b.lacking, s.Key)
 	delete(b.chosen, s.Key)
 	if d.Feasibility != placement.Impossible {
 		b.chosen[s.Key] = sets.New(gang.UIDs(d.Members)...)
 		return
 	}
-	if d.GivenUp {
+	if d.NoPlaces {
 		b.failed.Insert(s.Key)
 	}
 	pod := d.Members[0].Pod
@@ -217,7 +220,7 @@ func (b *books) reserve(pod *corev1.Pod, node string) {
 	b.checkQuota(pod)
 }
 
-// asTold is a pod of a scheduling cycle, which may be older than the Tracker's: it is in the gang in which the Tracker has it.
+// asTold is a pod of a scheduling cycle, which may be older than the Tracker's. It is in the gang in which the Tracker has it.
 func (b *books) asTold(pod *corev1.Pod) *corev1.Pod {
 	told := b.pods[pod.UID]
 	if told == nil {
@@ -271,7 +274,7 @@ func (b *books) isOwn(pod *corev1.Pod) bool {
 }
 
 // named are the queues that the members of a gang name. The queue of a pod that the scheduler has bound is fixed.
-func (b *books) named(key Key) sets.Set[string] {
+func (b *books) named(key state.Key) sets.Set[string] {
 	named := sets.New[string]()
 	for uid, pod := range b.pods {
 		_, fixed := b.bindings[uid]
@@ -283,7 +286,7 @@ func (b *books) named(key Key) sets.Set[string] {
 }
 
 // queueOf is the queue of a gang: its PodGroup's, or the one that its members name; "" for none.
-func (b *books) queueOf(key Key) string {
+func (b *books) queueOf(key state.Key) string {
 	pg := b.told[key]
 	if pg == nil {
 		return ""
@@ -295,7 +298,7 @@ func (b *books) queueOf(key Key) string {
 }
 
 // members are the members of a gang that count: they are of the current incarnation and are not being deleted.
-func (b *books) members(key Key) []*corev1.Pod {
+func (b *books) members(key state.Key) []*corev1.Pod {
 	current := b.versionOf(key)
 	var members []*corev1.Pod
 	for _, uid := range simUIDs(b.pods) {
@@ -307,7 +310,7 @@ func (b *books) members(key Key) []*corev1.Pod {
 	return members
 }
 
-func (b *books) versionOf(key Key) int64 {
+func (b *books) versionOf(key state.Key) int64 {
 	current := int64(0)
 	for _, pod := range b.pods {
 		if k, _ := simKeyOf(pod); k == key {
@@ -317,7 +320,7 @@ func (b *books) versionOf(key Key) int64 {
 	return current
 }
 
-func (b *books) runOf(key Key) simRun {
+func (b *books) runOf(key state.Key) simRun {
 	run := simRun{key: key, version: b.versionOf(key)}
 	if pg := b.told[key]; pg != nil {
 		run.group = pg.UID
@@ -336,7 +339,7 @@ func (b *books) holds(pod *corev1.Pod) bool {
 func exists(*corev1.Pod) bool { return true }
 
 // short is how many members are missing to the minimum and the tasks' minimums, when some members count. Succeeded members fill any gap.
-func (b *books) short(key Key, counts func(*corev1.Pod) bool) int {
+func (b *books) short(key state.Key, counts func(*corev1.Pod) bool) int {
 	pg := b.told[key]
 	total, ofTask := 0, map[string]int{}
 	for _, pod := range b.members(key) {
@@ -362,19 +365,19 @@ func (b *books) short(key Key, counts func(*corev1.Pod) bool) int {
 
 // startedIn says whether the minimum of a gang is bound in the API.
 func (b *books) startedIn(api map[types.UID]*corev1.Pod, pg *schedulingv1beta1.PodGroup) bool {
-	other := &books{simulation: b.simulation, pods: api, told: map[Key]*schedulingv1beta1.PodGroup{{Name: pg.Name}: pg}}
-	return other.short(Key{Name: pg.Name}, other.isBound) == 0
+	other := &books{simulation: b.simulation, pods: api, told: map[state.Key]*schedulingv1beta1.PodGroup{{Name: pg.Name}: pg}}
+	return other.short(state.Key{Name: pg.Name}, other.isBound) == 0
 }
 
 // waits says whether a gang is complete and admitted, and its minimum has no room.
-func (b *books) waits(key Key) bool {
+func (b *books) waits(key state.Key) bool {
 	pg := b.told[key]
 	return pg != nil && b.admitted(pg) && b.short(key, exists) == 0 && b.short(key, b.holds) > 0
 }
 
 func (b *books) admitted(pg *schedulingv1beta1.PodGroup) bool {
-	disputed := pg.Spec.Queue == "" && b.named(Key{Name: pg.Name}).Len() > 1
-	queue, _, _ := strings.Cut(b.queueOf(Key{Name: pg.Name}), "/")
+	disputed := pg.Spec.Queue == "" && b.named(state.Key{Name: pg.Name}).Len() > 1
+	queue, _, _ := strings.Cut(b.queueOf(state.Key{Name: pg.Name}), "/")
 	_, queueExists := b.limits[queue]
 	return !disputed && (queue == "" || queueExists) && pg.Status.Phase != "" && pg.Status.Phase != schedulingv1beta1.PodGroupPending
 }
@@ -510,15 +513,15 @@ func (b *books) checkSurplus(pod *corev1.Pod, node string) {
 
 // evicts checks that a gang is evicted whole, and only if it is bound below its minimum and always was. Only pods are evicted that were bound
 // for this PodGroup.
-func (b *books) evicts(repairs []repair) {
-	evicted := map[Key]sets.Set[types.UID]{}
+func (b *books) evicts(repairs []evict.Repair) {
+	evicted := map[state.Key]sets.Set[types.UID]{}
 	for _, r := range repairs {
-		if pod := b.pods[r.uid]; r.kind == startOver && pod != nil {
+		if pod := b.pods[r.UID]; r.Kind == evict.StartOver && pod != nil {
 			key, _ := simKeyOf(pod)
 			if evicted[key] == nil {
 				evicted[key] = sets.New[types.UID]()
 			}
-			evicted[key].Insert(r.uid)
+			evicted[key].Insert(r.UID)
 			b.assertf(b.isOwn(pod), "%s is evicted, but was not bound for this PodGroup", pod.Name)
 		}
 	}
@@ -566,7 +569,7 @@ func (b *books) checkCharges() {
 }
 
 // checkWhole checks that a gang that a crash left below its minimum was completed, or evicted whole.
-func (b *books) checkWhole(key Key) {
+func (b *books) checkWhole(key state.Key) {
 	own := slices.ContainsFunc(b.members(key), b.isOwn)
 	if b.queueOf(key) != "" && own && !b.started[b.runOf(key)] {
 		short := b.short(key, b.isBound)
@@ -575,8 +578,8 @@ func (b *books) checkWhole(key Key) {
 }
 
 // against is what is reserved on a node against a gang or pod of a queue.
-func (b *books) against(key Key, queue, node string) (sum int64) {
-	for _, reserved := range b.tracker.WaitList.book.NodesAgainst(queue) {
+func (b *books) against(key state.Key, queue, node string) (sum int64) {
+	for _, reserved := range b.tracker.WaitList.Book.NodesAgainst(queue) {
 		if reserved.Key != key && b.mayWait(reserved.Key) {
 			sum += reserved.Amounts[node][corev1.ResourceCPU]
 		}
@@ -585,14 +588,14 @@ func (b *books) against(key Key, queue, node string) (sum int64) {
 }
 
 // isReserved says whether room is reserved for a gang against a queue.
-func (b *books) isReserved(key Key, queue string) bool {
-	return slices.ContainsFunc(b.tracker.WaitList.book.NodesAgainst(queue), func(reserved *Reserved) bool { return reserved.Key == key })
+func (b *books) isReserved(key state.Key, queue string) bool {
+	return slices.ContainsFunc(b.tracker.WaitList.Book.NodesAgainst(queue), func(reserved *state.Reserved) bool { return reserved.Key == key })
 }
 
-func (b *books) mayWait(key Key) bool { return b.told[key] != nil && b.waits(key) }
+func (b *books) mayWait(key state.Key) bool { return b.told[key] != nil && b.waits(key) }
 
-// hasQuota says whether there is quota for an amount. With standsBack, it leaves out what waiting gangs of at least the priority need.
-func (b *books) hasQuota(key Key, queue string, amount int64, priority int32, standsBack bool) bool {
+// hasQuota says whether there is quota for an amount. With leavesRoomTo, it leaves out what waiting gangs of at least the priority need.
+func (b *books) hasQuota(key state.Key, queue string, amount int64, priority int32, leavesRoomTo bool) bool {
 	free := map[string]int64{}
 	for name := range b.limits {
 		free[name] = b.freeQuota(name)[name]
@@ -610,7 +613,7 @@ func (b *books) hasQuota(key Key, queue string, amount int64, priority int32, st
 	}
 	for _, other := range b.keys() {
 		theirs := b.queueOf(other)
-		if !standsBack || other == key || theirs == "" || !b.waits(other) || *b.members(other)[0].Spec.Priority < priority {
+		if !leavesRoomTo || other == key || theirs == "" || !b.waits(other) || *b.members(other)[0].Spec.Priority < priority {
 			continue
 		}
 		want := int64(b.short(other, b.holds)) * simCPU(b.members(other)[0])
@@ -642,7 +645,7 @@ func (b *books) reserves() bool {
 }
 
 // checkMinimum checks that the minimum of a gang does not wait if there is room and quota for it.
-func (b *books) checkMinimum(key Key) {
+func (b *books) checkMinimum(key state.Key) {
 	if !b.mayWait(key) {
 		return
 	}
@@ -691,7 +694,7 @@ func (b *books) checkPod(pod *corev1.Pod) {
 
 // checkAllHadTheirTurn ends what runs, round by round, until everything has run that fits into an empty cluster.
 func (b *books) checkAllHadTheirTurn(endRound func()) {
-	want := sets.New[Key]()
+	want := sets.New[state.Key]()
 	for key := range b.told {
 		queue := b.queueOf(key)
 		if !b.mayWait(key) || slices.ContainsFunc(b.members(key), b.isBound) {
@@ -728,27 +731,27 @@ func (b *books) checkAllHadTheirTurn(endRound func()) {
 // checkNothingLeft is for an empty cluster: the Tracker remembers nothing.
 func (b *books) checkNothingLeft() {
 	t := b.tracker
-	assert.Empty(b.t, t.gangs, "gangs")
-	assert.Empty(b.t, t.attempting, "attempts")
-	assert.Empty(b.t, t.members, "members")
-	assert.Empty(b.t, t.detached, "detached pods")
-	assert.Empty(b.t, t.leaving, "pods that hold room of a gang that they have left")
-	assert.Empty(b.t, t.unseen, "unseen pods")
-	assert.Empty(b.t, t.WaitList.sharing.gangs, "gangs with surplus")
-	assert.Empty(b.t, t.WaitList.sharing.turnedBack, "surplus that lets others go first")
-	assert.Empty(b.t, t.woken, "woken gangs")
-	assert.Empty(b.t, t.WaitList.held.pods, "pods held back")
-	assert.Empty(b.t, t.Quota.pods, "pods that wait for quota")
-	assert.Empty(b.t, t.Quota.gangs, "gangs that wait for quota")
-	assert.Empty(b.t, t.Quota.bound, "charges")
-	assert.Empty(b.t, t.WaitList.held.gangs, "gangs that wait for held room")
-	assert.Nil(b.t, t.WaitList.book.Nodes(), "reserved nodes")
-	assert.Empty(b.t, t.WaitList.book.Claims(Key{}, 0, true), "claims")
+	assert.Empty(b.t, t.Gangs, "gangs")
+	assert.Empty(b.t, t.Attempting, "attempts")
+	assert.Empty(b.t, t.Members, "members")
+	assert.Empty(b.t, t.Detached, "detached pods")
+	assert.Empty(b.t, t.Leaving, "pods that hold room of a gang that they have left")
+	assert.Empty(b.t, t.Unseen, "unseen pods")
+	assert.Empty(b.t, t.WaitList.Sharing.Gangs, "gangs with surplus")
+	assert.Empty(b.t, t.WaitList.Sharing.TurnedBack, "surplus that lets others go first")
+	assert.Empty(b.t, t.Woken, "woken gangs")
+	assert.Empty(b.t, t.WaitList.Held.Pods, "blocked pods")
+	assert.Empty(b.t, t.Quota.Pods, "pods that wait for quota")
+	assert.Empty(b.t, t.Quota.Gangs, "gangs that wait for quota")
+	assert.Empty(b.t, t.Quota.Bound, "charges")
+	assert.Empty(b.t, t.WaitList.Held.Gangs, "gangs that wait for held room")
+	assert.Nil(b.t, t.WaitList.Book.Nodes(), "reserved nodes")
+	assert.Empty(b.t, t.WaitList.Book.Claims(state.Key{}, 0, true), "claims")
 	for queue := range b.limits {
 		used, all := t.Quota.Ledger.Totals(queue)
 		assert.True(b.t, used.IsZero() && all.IsZero(), "used of %s", queue)
 	}
 	orders := 0
-	t.Order.keys.Range(func(any, any) bool { orders++; return true })
+	t.Order.Keys.Range(func(any, any) bool { orders++; return true })
 	assert.Zero(b.t, orders, "sort keys")
 }

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"slices"
@@ -10,6 +10,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -67,10 +68,10 @@ func (s *simulation) lie(policies bool) {
 
 // lieOn writes something at random on a pod. The simulation has gangs of equal members only.
 func (s *simulation) lieOn(pod *corev1.Pod) {
-	alike := func(key Key) bool {
+	alike := func(key state.Key) bool {
 		return s.shapes[key].cpu == simCPU(pod) && s.shapes[key].priority == *pod.Spec.Priority
 	}
-	groups := slices.DeleteFunc(s.keys(), func(key Key) bool { return !alike(key) })
+	groups := slices.DeleteFunc(s.keys(), func(key state.Key) bool { return !alike(key) })
 	names := []string{"", "phantom"}
 	for _, key := range groups {
 		names = append(names, key.Name)
@@ -119,7 +120,8 @@ func (s *simulation) lieOfOwner(pod *corev1.Pod) {
 	}
 }
 
-// simRefuses says whether a policy refuses a change of a pod: keys that decide stay on a pod with a node. Others may get one that they lack.
+// simRefuses says whether a policy refuses a change of a pod. Keys that decide stay on a pod with a node. Others may get one that they
+// lack.
 func simRefuses(old, pod *corev1.Pod) bool {
 	for _, key := range []string{schedulingv1beta1.QueueNameAnnotation, schedulingv1beta1.GroupNameAnnotation, batchv1alpha1.JobVersionKey, batchv1alpha1.TaskSpecKey, batchv1alpha1.TaskIndexKey} {
 		if before := old.Annotations[key]; before != pod.Annotations[key] && (old.Spec.NodeName != "" || before != "") {

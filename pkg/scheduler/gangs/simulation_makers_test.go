@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"cmp"
@@ -13,26 +13,28 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // makers are users and operators that make pods and PodGroups without a Job of ours. muster-controller is one of them.
 type makers struct {
-	down       bool                  // muster-controller does not run
-	owners     map[types.UID]simHome // owners of pods without a PodGroup
-	shapes     map[Key]gangSpec      // what further members of a gang are like
-	closed     sets.Set[string]      // queues that admit nothing
+	down       bool                   // muster-controller does not run
+	owners     map[types.UID]simHome  // owners of pods without a PodGroup
+	shapes     map[state.Key]gangSpec // what further members of a gang are like
+	closed     sets.Set[string]       // queues that admit nothing
 	goneQueues []*schedulingv1beta1.Queue
 }
 
 // simHome is the PodGroup of the pods of an owner.
 type simHome struct {
-	key     Key
+	key     state.Key
 	minimum int
 }
 
 func newMakers() makers {
-	return makers{owners: map[types.UID]simHome{}, shapes: map[Key]gangSpec{}, closed: sets.New[string]()}
+	return makers{owners: map[types.UID]simHome{}, shapes: map[state.Key]gangSpec{}, closed: sets.New[string]()}
 }
 
 // makersStep is something that others do, or muster-controller.
@@ -107,7 +109,7 @@ func (s *simulation) adopt(pod *corev1.Pod) {
 		owner = pod.OwnerReferences[0].UID
 	}
 	home := s.owners[owner]
-	if home.key == (Key{}) || owner == "" {
+	if home.key == (state.Key{}) || owner == "" {
 		spec := gangSpec{queue: simNames(pod), minimum: max(1, home.minimum), cpu: simCPU(pod), priority: *pod.Spec.Priority, ofOthers: true}
 		if s.faults && s.draw("pending", 0, 1) == 1 {
 			spec.phase = schedulingv1beta1.PodGroupPending
@@ -121,7 +123,7 @@ func (s *simulation) adopt(pod *corev1.Pod) {
 }
 
 // addMembers makes further members of a gang, as replacements of others or beyond the minimum.
-func (s *simulation) addMembers(key Key, count int) {
+func (s *simulation) addMembers(key state.Key, count int) {
 	spec, version := s.shapes[key], int64(ptr.Deref(s.groups[key].Status.JobVersion, 0))
 	for range count {
 		index := s.next
@@ -213,12 +215,12 @@ func (s *simulation) forgetQueue(queue *schedulingv1beta1.Queue) {
 	delete(s.queues, queue.Name)
 	s.ofGroups = append(s.ofGroups, func() {
 		s.books.deleteQueue(queue.Name)
-		s.tracker.Quota.DeleteQueue(queue)
+		s.tracker.DeleteQueue(queue)
 	})
 }
 
-// control does what the podgroup controller does: it notes how far a gang has come, and keeps quota for its further members.
-func (s *simulation) control(key Key) {
+// control does what the podgroup controller does. It notes how far a gang has come, and keeps quota for its further members.
+func (s *simulation) control(key state.Key) {
 	pg := s.groups[key]
 	scheduled := slices.ContainsFunc(pg.Status.Conditions, func(c schedulingv1beta1.PodGroupCondition) bool {
 		return c.Type == schedulingv1beta1.PodGroupScheduled
@@ -263,8 +265,8 @@ func simRest(pg *schedulingv1beta1.PodGroup, members []*corev1.Pod) int64 {
 // simIsOfOthers says whether a PodGroup is not that of a Job of ours.
 func simIsOfOthers(pg *schedulingv1beta1.PodGroup) bool { return len(pg.OwnerReferences) == 0 }
 
-// simRunIsOver says whether the run of a PodGroup of others is over: all have finished, the minimum has succeeded, and none has failed. Its
-// successes do not count for members that come later.
+// simRunIsOver says whether the run of a PodGroup of others is over. It is if all have finished, the minimum has succeeded, and none has
+// failed. Its successes do not count for members that come later.
 func simRunIsOver(pg *schedulingv1beta1.PodGroup) bool {
 	return simIsOfOthers(pg) && pg.Status.Phase == schedulingv1beta1.PodGroupCompleted && pg.Status.Failed == 0 && pg.Status.Succeeded >= pg.Spec.MinMember
 }
@@ -293,21 +295,21 @@ func (s *simulation) nominate(uid types.UID, node string) {
 }
 
 // keptFor is what is kept on a node for nominated pods against a pod. Members of the gang that is decided do not keep it from each other.
-func (s *simulation) keptFor(node string, uid types.UID, priority int32, gang Key) int64 {
+func (s *simulation) keptFor(node string, uid types.UID, priority int32, gang state.Key) int64 {
 	kept := int64(0)
 	for other, pod := range s.known {
 		key, inGang := simKeyOf(pod)
 		if pod.Status.NominatedNodeName != node || other == uid || s.room[other] != nil || *pod.Spec.Priority < priority {
 			continue
 		}
-		if gang == (Key{}) || !inGang || key != gang {
+		if gang == (state.Key{}) || !inGang || key != gang {
 			kept += simCPU(pod)
 		}
 	}
 	return kept
 }
 
-// preempt does what preemption does for a pod that stands for itself and has no room. It evicts a pod of lower priority, and nominates the
+// preempt does what preemption does for a single pod or surplus and has no room. It evicts a pod of lower priority, and nominates the
 // pod to that node.
 func (s *simulation) preempt(pod *corev1.Pod) {
 	for _, uid := range simUIDs(s.api) {
@@ -316,7 +318,7 @@ func (s *simulation) preempt(pod *corev1.Pod) {
 		if node == "" || victim.DeletionTimestamp != nil || *victim.Spec.Priority >= *pod.Spec.Priority {
 			continue
 		}
-		if s.free(node)+simCPU(victim) < simCPU(pod)+s.keptFor(node, pod.UID, *pod.Spec.Priority, Key{}) {
+		if s.free(node)+simCPU(victim) < simCPU(pod)+s.keptFor(node, pod.UID, *pod.Spec.Priority, state.Key{}) {
 			continue
 		}
 		s.terminate(victim)
@@ -343,13 +345,13 @@ func (b *books) deleteQueue(name string) {
 
 // membersIn are the members of a gang in the API.
 func (b *books) membersIn(api map[types.UID]*corev1.Pod, pg *schedulingv1beta1.PodGroup) []*corev1.Pod {
-	other := &books{simulation: b.simulation, pods: api, told: map[Key]*schedulingv1beta1.PodGroup{{Name: pg.Name}: pg}}
-	return other.members(Key{Name: pg.Name})
+	other := &books{simulation: b.simulation, pods: api, told: map[state.Key]*schedulingv1beta1.PodGroup{{Name: pg.Name}: pg}}
+	return other.members(state.Key{Name: pg.Name})
 }
 
 // kept is what is kept in each queue for further members of started gangs, against a pod of a priority. The part that is free is kept, there
 // and in the ancestors. The pod's own gang does not keep it from the pod.
-func (b *books) keptQuota(own Key, priority int32) map[string]int64 {
+func (b *books) keptQuota(own state.Key, priority int32) map[string]int64 {
 	kept := map[string]int64{}
 	for _, key := range b.keysTold() {
 		pg := b.told[key]
@@ -381,16 +383,16 @@ func (b *books) keptQuota(own Key, priority int32) map[string]int64 {
 }
 
 // keysTold are the PodGroups that the tracker was told of, in a stable order.
-func (b *books) keysTold() []Key {
-	keys := make([]Key, 0, len(b.told))
+func (b *books) keysTold() []state.Key {
+	keys := make([]state.Key, 0, len(b.told))
 	for key := range b.told {
 		keys = append(keys, key)
 	}
-	slices.SortFunc(keys, func(a, b Key) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(keys, func(a, b state.Key) int { return cmp.Compare(a.Name, b.Name) })
 	return keys
 }
 
-// checkKept checks that a pod which stands for itself takes no quota of others. That is the quota that is kept for further members of started
+// checkKept checks that a single pod or surplus takes no quota of others. That is the quota that is kept for further members of started
 // gangs. It is called before the pod counts.
 func (b *books) checkKept(pod *corev1.Pod) {
 	key, _ := simKeyOf(pod)
@@ -407,7 +409,7 @@ func (b *books) checkSelf() {
 	for _, uid := range simUIDs(b.api) {
 		all = append(all, b.api[uid])
 	}
-	differing := (&selfCheck{b.tracker}).differing(all)
+	differing := report.Drifting(b.tracker, all)
 	b.assertf(differing.Len() == 0, "the tracker's self-check finds pods that differ: %v", sets.List(differing))
 	queues := b.tracker.Quota.Ledger.Differing()
 	b.assertf(len(queues) == 0, "the totals of queues are not the sums of their charges: %v", queues)

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"context"
@@ -18,6 +18,10 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 func (s *simulation) schedulerSees(pod *corev1.Pod) {
@@ -110,7 +114,7 @@ func (s *simulation) cycle(pod *corev1.Pod) {
 	var activate []*corev1.Pod
 	node, noRoom, role := s.findNode(pod, &activate)
 	if node == "" {
-		if noRoom && role == Single && s.fault("preempts", 4) {
+		if noRoom && role == state.Single && s.fault("preempts", 4) {
 			s.preempt(pod)
 		} else {
 			s.nominate(pod.UID, "")
@@ -146,16 +150,16 @@ func (s *simulation) cycle(pod *corev1.Pod) {
 	result, release := s.tracker.Permit(pod)
 	s.observe("Permit")
 	switch result {
-	case Reject:
+	case gangs.Reject:
 		s.giveUp(assumed, false)
 		return
-	case Wait:
+	case gangs.Wait:
 		s.waiting[pod.UID] = &simWaiting{sim: s, pod: assumed}
-	case Allow:
+	case gangs.Allow:
 		s.allowed(assumed)
 		for _, uid := range release {
 			if w := s.GetWaitingPod(uid); w != nil {
-				w.Allow(PluginName)
+				w.Allow(dispatch.PluginName)
 			}
 		}
 		s.binding[pod.UID] = assumed
@@ -178,32 +182,32 @@ func (s *simulation) allowed(assumed *corev1.Pod) {
 }
 
 // findNode does what PreFilter, Filter and PostFilter do.
-func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node string, noRoom bool, role Role) {
+func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node string, noRoom bool, role state.Role) {
 	if s.tracker.Quota.QuotaShortage(pod) != nil {
-		return "", false, Held
+		return "", false, state.Held
 	}
 	entry := s.tracker.Enter(pod)
 	s.observe("Enter")
-	if entry.Role == Scout {
+	if entry.Role == state.Scout {
 		ok := s.decide(pod, activate)
 		s.observe("Commit")
-		if entry.Role = Held; ok {
+		if entry.Role = state.Held; ok {
 			entry = s.tracker.Enter(pod)
 		}
-		if ok && entry.Role != Chosen {
-			entry.Role = Held
+		if ok && entry.Role != state.Chosen {
+			entry.Role = state.Held
 		}
 	}
-	if entry.Role == Held {
+	if entry.Role == state.Held {
 		s.tracker.Fail(pod)
 		s.observe("Fail")
-		return "", false, Held
+		return "", false, state.Held
 	}
 	request, barred := simRequest(pod), false
 	var fit []string
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		free := resources.List{corev1.ResourceCPU: s.free(name)}
-		left := resources.List{corev1.ResourceCPU: s.free(name) - s.keptFor(name, pod.UID, *pod.Spec.Priority, Key{})}
+		left := resources.List{corev1.ResourceCPU: s.free(name) - s.keptFor(name, pod.UID, *pod.Spec.Priority, state.Key{})}
 		switch {
 		case entry.Node != "" && entry.Node != name:
 		case left[corev1.ResourceCPU] < simCPU(pod):
@@ -214,7 +218,7 @@ func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node st
 			fit = append(fit, name)
 		}
 	}
-	if entry.Role == Chosen && s.fault("noNodeAfterAll", 30) {
+	if entry.Role == state.Chosen && s.fault("noNodeAfterAll", 30) {
 		fit, noRoom = nil, true
 	}
 	if to := pod.Status.NominatedNodeName; slices.Contains(fit, to) && !s.fault("elsewhere", 3) {
@@ -229,7 +233,7 @@ func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node st
 }
 
 // simBars says whether what is free on a node is reserved against a pod, or needed by others.
-func simBars(entry Entry, node string, free, request resources.List) bool {
+func simBars(entry state.Entry, node string, free, request resources.List) bool {
 	if entry.Reserved != nil && entry.Reserved.Bars(node, free, request) {
 		return true
 	}
@@ -354,7 +358,7 @@ func (s *simulation) reserve(problem *placement.Problem, d *placement.Decision, 
 	if found, ok := placement.PackLater(demands, nodes, later, func(int, int) bool { return true }, before); ok {
 		d.Reserve = &placement.Places{Of: simPlaces(problem, nodes, found[0])}
 	} else {
-		d.GivenUp = true
+		d.NoPlaces = true
 	}
 }
 
@@ -417,7 +421,7 @@ func (s *simulation) hint(uid types.UID, event freedRoom) {
 			s.tracker.Hints.Wake(pod)
 			s.observe("Wake")
 		}
-	} else if s.parked[uid] || s.tracker.Hints.IsHeldBack(pod) {
+	} else if s.parked[uid] || s.tracker.Hints.IsBlocked(pod) {
 		if s.backsOff == nil || !s.backsOff(pod) {
 			s.enqueue(uid)
 		}
@@ -484,23 +488,23 @@ func (s *simulation) bind() (some bool) {
 
 // dispatch does what Tracker.dispatch does.
 func (s *simulation) dispatch() (some bool) {
-	d, keys := &dispatcher{s.tracker}, s.dirty.take()
-	var all Actions
-	for _, key := range append(d.woken(context.Background(), s, keys), keys...) {
-		all.add(d.nextActions(key))
+	d, keys := dispatch.NewDispatcher(s.tracker), s.dirty.take()
+	var all dispatch.Actions
+	for _, key := range append(d.Woken(context.Background(), s, keys), keys...) {
+		all.Add(d.NextActions(key))
 	}
 	s.observe("nextActions")
-	d.apply(context.Background(), s, all)
-	for _, key := range s.tracker.Reports.queue.(*simQueue).take() {
-		s.tracker.Reports.TakeReport(key)
+	d.Apply(context.Background(), s, all)
+	for _, key := range s.tracker.Reports.(*simQueue).take() {
+		report.NewReports(s.tracker).TakeReport(key)
 	}
 	return len(keys) > 0
 }
 
 func (s *simulation) tick() {
-	actions, repairs := (&dispatcher{s.tracker}).tick()
+	actions, repairs := dispatch.NewDispatcher(s.tracker).Tick()
 	s.observe("tick")
-	(&dispatcher{s.tracker}).apply(context.Background(), s, actions)
+	dispatch.NewDispatcher(s.tracker).Apply(context.Background(), s, actions)
 	s.books.evicts(repairs)
 	s.evictions = append(s.evictions, repairs...)
 }

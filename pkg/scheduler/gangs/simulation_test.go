@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -29,11 +29,15 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// simulation is a scheduler in miniature around a Tracker: an API whose events arrive late, a scheduling queue, a serial loop, Permit,
-// binding that may fail, and nodes. It drives the Tracker through histories that a real scheduler takes only now and then. The books
+// simulation is a scheduler in miniature around a Tracker. It has nodes, an API whose events arrive late, a scheduling queue, a serial
+// loop, Permit, and bindings that fail. It drives the Tracker through histories that a real scheduler takes only now and then. The books
 // (simulation_books_test.go) judge the Tracker. They know only the Tracker's inputs and its actions.
 type simulation struct {
 	fwk.Handle // only the verbs below are used
@@ -41,24 +45,24 @@ type simulation struct {
 	draw       func(label string, lowest, highest int) int
 	faults     bool
 	clock      *clocktesting.FakeClock
-	tracker    *Tracker
+	tracker    *gangs.Tracker
 	dirty      *simQueue // of the Tracker
 	books      *books
 	observed   map[transition]string // transitions of phases, and after which call each was first seen
-	phases     map[Key]gang.Phase
+	phases     map[state.Key]gang.Phase
 	trace      []string // transitions, for when it fails
 	args       config.CoschedulingArgs
 
 	// The API, and its events that have not arrived yet.
 	api         map[types.UID]*corev1.Pod
-	groups      map[Key]*schedulingv1beta1.PodGroup
+	groups      map[state.Key]*schedulingv1beta1.PodGroup
 	queues      map[string]*schedulingv1beta1.Queue
 	lost        []*schedulingv1beta1.PodGroup // deleted, or still to come
 	bindings    map[types.UID]simBinding      // how the scheduler bound pods, also before a crash
 	ofPods      []func()                      // to the Tracker
 	ofGroups    []func()                      // to the Tracker, with the events of queues
 	toScheduler []func()                      // events of pods
-	evictions   []repair
+	evictions   []evict.Repair
 	next        int
 	makers
 
@@ -86,7 +90,7 @@ type simT interface {
 	Logf(format string, args ...any)
 }
 
-// simBinding is what the books know of a pod that the scheduler has bound: they do not read the pod's annotations.
+// simBinding is what the books know of a pod that the scheduler has bound. They do not read the pod's annotations.
 type simBinding struct {
 	queue string    // charged when the pod got its room, "" for none
 	group types.UID // the PodGroup at that time
@@ -110,19 +114,19 @@ type transition struct{ from, to gang.Phase }
 
 // simQueue is Tracker.dirty without goroutines: it is due when the simulation asks.
 type simQueue struct {
-	workqueue.TypedDelayingInterface[Key]
+	workqueue.TypedDelayingInterface[state.Key]
 	clock *clocktesting.FakeClock
-	ready []Key
-	later map[Key]time.Time
+	ready []state.Key
+	later map[state.Key]time.Time
 }
 
-func (q *simQueue) Add(key Key) {
+func (q *simQueue) Add(key state.Key) {
 	if !slices.Contains(q.ready, key) {
 		q.ready = append(q.ready, key)
 	}
 }
 
-func (q *simQueue) AddAfter(key Key, wait time.Duration) {
+func (q *simQueue) AddAfter(key state.Key, wait time.Duration) {
 	if wait <= 0 {
 		q.Add(key)
 		return
@@ -134,8 +138,8 @@ func (q *simQueue) AddAfter(key Key, wait time.Duration) {
 }
 
 // take returns the keys that are due.
-func (q *simQueue) take() []Key {
-	var due []Key
+func (q *simQueue) take() []state.Key {
+	var due []state.Key
 	for key, at := range q.later {
 		if !q.clock.Now().Before(at) {
 			due = append(due, key)
@@ -164,7 +168,7 @@ func (w *simWaiting) Allow(string) {
 }
 
 func (w *simWaiting) Reject(plugin, _ string) bool {
-	if w.allowed == nil && plugin == PluginName {
+	if w.allowed == nil && plugin == dispatch.PluginName {
 		w.sim.books.reject(w.pod.UID)
 	}
 	return w.decide(false)
@@ -210,7 +214,7 @@ const simNodeSize = 6000 // millicores
 func newSimulation(t simT, draw func(label string, lowest, highest int) int, args config.CoschedulingArgs) *simulation {
 	s := &simulation{
 		t: t, draw: draw, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), observed: map[transition]string{}, args: args,
-		api: map[types.UID]*corev1.Pod{}, groups: map[Key]*schedulingv1beta1.PodGroup{}, queues: map[string]*schedulingv1beta1.Queue{},
+		api: map[types.UID]*corev1.Pod{}, groups: map[state.Key]*schedulingv1beta1.PodGroup{}, queues: map[string]*schedulingv1beta1.Queue{},
 		nodes: map[string]int64{}, bindings: map[types.UID]simBinding{}, makers: newMakers(),
 	}
 	s.queues["q"] = mustertesting.MakeQueue("q").Capability("cpu", "12").Obj()
@@ -252,22 +256,22 @@ func noDraw(_ string, lowest, _ int) int { return lowest }
 
 // start starts a scheduler on what the API has.
 func (s *simulation) start() {
-	s.tracker, s.dirty = New(s.clock), &simQueue{clock: s.clock, later: map[Key]time.Time{}}
-	s.tracker.dirty.ShutDown()
-	s.tracker.Reports.queue.ShutDown()
-	s.tracker.dirty = s.dirty
-	s.tracker.Reports.queue = &simQueue{clock: s.clock, later: map[Key]time.Time{}}
-	s.tracker.metrics.lostWakeups.Create(nil)
+	s.tracker, s.dirty = gangs.New(s.clock), &simQueue{clock: s.clock, later: map[state.Key]time.Time{}}
+	s.tracker.Dirty.ShutDown()
+	s.tracker.Reports.ShutDown()
+	s.tracker.Dirty = s.dirty
+	s.tracker.Reports = &simQueue{clock: s.clock, later: map[state.Key]time.Time{}}
+	s.tracker.Metrics.LostWakeups.Create(nil)
 	s.ofPods, s.ofGroups, s.toScheduler, s.evictions = nil, nil, nil, nil
 	s.room, s.known, s.active = map[types.UID]*simRoom{}, map[types.UID]*corev1.Pod{}, map[types.UID]time.Time{}
 	s.gated, s.parked, s.waiting = map[types.UID]bool{}, map[types.UID]bool{}, map[types.UID]*simWaiting{}
-	s.binding, s.forced, s.phases = map[types.UID]*corev1.Pod{}, sets.New[types.UID](), map[Key]gang.Phase{}
+	s.binding, s.forced, s.phases = map[types.UID]*corev1.Pod{}, sets.New[types.UID](), map[state.Key]gang.Phase{}
 	s.missed = map[types.UID][]freedRoom{}
 	if err := s.tracker.Configure("muster", s.args); err != nil {
 		s.t.Errorf("%v", err)
 	}
 	s.tracker.Quota.EnforceQuota()
-	s.tracker.classes = simClasses()
+	s.tracker.Classes = simClasses()
 	s.books = newBooks(s)
 	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
 		s.tellQueue(s.queues[name])
@@ -318,8 +322,8 @@ func (s *simulation) noteBinding(assumed *corev1.Pod) {
 // simUIDs returns the keys in a stable order, so that a history can be replayed.
 func simUIDs[V any](m map[types.UID]V) []types.UID { return slices.Sorted(maps.Keys(m)) }
 
-func (s *simulation) keys() []Key {
-	return slices.SortedFunc(maps.Keys(s.groups), func(a, b Key) int {
+func (s *simulation) keys() []state.Key {
+	return slices.SortedFunc(maps.Keys(s.groups), func(a, b state.Key) int {
 		if a.Name < b.Name {
 			return -1
 		}
@@ -342,8 +346,8 @@ func (s *simulation) fault(label string, n int) bool {
 
 // observe notes how the phases of gangs have changed. It asks the Tracker, and judges nothing.
 func (s *simulation) observe(after string) {
-	for key, g := range s.tracker.gangs {
-		phase := s.tracker.status(g).Phase
+	for key, g := range s.tracker.Gangs {
+		phase := s.tracker.Status(g).Phase
 		if last, ok := s.phases[key]; ok && last != phase {
 			s.trace = append(s.trace, fmt.Sprintf("%s: %s -> %s after %s", key, last, phase, after))
 			if _, known := s.observed[transition{last, phase}]; !known {
@@ -353,7 +357,7 @@ func (s *simulation) observe(after string) {
 		s.phases[key] = phase
 	}
 	for key := range s.phases {
-		if s.tracker.gangs[key] == nil {
+		if s.tracker.Gangs[key] == nil {
 			delete(s.phases, key)
 		}
 	}
@@ -372,9 +376,9 @@ func simRequest(pod *corev1.Pod) resources.List {
 // simNames is the queue that a pod names itself.
 func simNames(pod *corev1.Pod) string { return pod.Annotations[schedulingv1beta1.QueueNameAnnotation] }
 
-func simKeyOf(pod *corev1.Pod) (Key, bool) {
+func simKeyOf(pod *corev1.Pod) (state.Key, bool) {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
-	return Key{Name: name}, name != ""
+	return state.Key{Name: name}, name != ""
 }
 
 func simVersionOf(pod *corev1.Pod) int64 {
@@ -382,8 +386,8 @@ func simVersionOf(pod *corev1.Pod) int64 {
 	return version
 }
 
-// TestHistories drives random histories. The books judge each binding and each Reserve, and in the end, when nothing happens any more, what
-// is left: see simulation_books_test.go.
+// TestHistories drives random histories. The books judge each binding and each Reserve. In the end, when nothing happens any more, they
+// judge what is left. See simulation_books_test.go.
 func TestHistories(t *testing.T) {
 	mustertesting.Histories(t, 300, func(t *rapid.T) {
 		s := newRapidSimulation(t)
@@ -506,7 +510,7 @@ func (s *simulation) randomEnd(pod *corev1.Pod) {
 	}
 }
 
-func (s *simulation) changeRandomGroup(key Key) {
+func (s *simulation) changeRandomGroup(key state.Key) {
 	switch s.draw("change", 0, 5) {
 	case 0, 1:
 		s.changeGroup(key, func(pg *schedulingv1beta1.PodGroup) { pg.Spec.MinMember = int32(s.draw("minimum", 0, 5)) })
@@ -570,7 +574,7 @@ func (s *simulation) bindByHand() {
 	}
 }
 
-// calmDown lets everything happen that is still to happen, without faults: all gangs are admitted, and partial ones have their time.
+// calmDown lets everything happen that is still to happen, without faults. All gangs are admitted, and partial ones have their time.
 func (s *simulation) calmDown() {
 	s.faults, s.down = false, false
 	s.closed.Clear()
@@ -616,7 +620,7 @@ func (s *simulation) drain() {
 
 // endOneRound ends all running single pods and gangs, and creates others. So do the policies of gangs that have lost members.
 func (s *simulation) endOneRound() {
-	ended := sets.New[Key]()
+	ended := sets.New[state.Key]()
 	for _, key := range s.keys() {
 		if s.books.startedIn(s.api, s.groups[key]) {
 			ended.Insert(key)
@@ -655,9 +659,9 @@ func (s *simulation) dump() string {
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		text += fmt.Sprintf("%s: %d free\n", name, s.free(name))
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(s.tracker.gangs), func(a, b Key) int { return int(s.tracker.gangs[a].seen - s.tracker.gangs[b].seen) }) {
-		g := s.tracker.gangs[key]
-		text += fmt.Sprintf("%s: %v, minimum %d %v, succeeded %d, queue %q, scout %q, members", key, s.tracker.status(g), g.MinMember, g.MinTaskMember, g.Succeeded, g.podGroup.account, g.scout.uid)
+	for _, key := range slices.SortedFunc(maps.Keys(s.tracker.Gangs), func(a, b state.Key) int { return int(s.tracker.Gangs[a].Seen - s.tracker.Gangs[b].Seen) }) {
+		g := s.tracker.Gangs[key]
+		text += fmt.Sprintf("%s: %v, minimum %d %v, succeeded %d, queue %q, scout %q, members", key, s.tracker.Status(g), g.MinMember, g.MinTaskMember, g.Succeeded, g.PodGroup.Account, g.Scout.UID)
 		for _, m := range g.Members() {
 			text += fmt.Sprintf(" %s(v%d %s state %d on %q cpu %d)", m.UID, m.Version, m.Task, m.State, m.Pod.Spec.NodeName, simCPU(m.Pod))
 		}

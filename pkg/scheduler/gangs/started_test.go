@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"testing"
@@ -8,10 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// spark is the PodGroup of a driver whose queue keeps an amount for the driver and its executors; "" for none.
+// spark is the PodGroup of a driver whose queue keeps an amount for the driver and its executors. It has none for "".
 func spark(cpu string) *schedulingv1beta1.PodGroup {
 	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)
 	if cpu != "" {
@@ -24,7 +27,7 @@ func spark(cpu string) *schedulingv1beta1.PodGroup {
 // that need no admission leave it alone.
 func TestQuotaIsKeptForFurtherMembersOfAStartedGang(t *testing.T) {
 	tr := openTracker(t)
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
 	tr.SetPodGroup(spark("3"))
 	setPods(tr, on(memberNamed("driver").Obj(), "n"), memberNamed("executor-1").Obj(), memberNamed("executor-2").Obj(), memberNamed("executor-3").Obj())
 	refused := func(pod *corev1.Pod) bool { return tr.Quota.QuotaShortage(pod) != nil }
@@ -35,7 +38,7 @@ func TestQuotaIsKeptForFurtherMembersOfAStartedGang(t *testing.T) {
 	setPods(tr, on(singleNamed("other", "q").Obj(), "n"))
 	require.True(t, refused(single))
 	assert.Contains(t, tr.Quota.QuotaShortage(single).Error(), "quota is reserved for further members of a gang that has started")
-	assert.True(t, tr.Quota.standsBack(single, tr.Quota.QuotaShortage(single)), "nothing is evicted for it")
+	assert.True(t, tr.Quota.EvictionsCannotHelp(single, tr.Quota.QuotaShortage(single)), "nothing is evicted for it")
 	assert.False(t, refused(singleNamed("high", "q").Priority(10).Obj()), "a higher priority goes first")
 	assert.False(t, refused(memberNamed("executor-1").Obj()), "its own members use it")
 
@@ -59,32 +62,32 @@ func TestQuotaIsKeptForFurtherMembersOfAStartedGang(t *testing.T) {
 
 // TestTheEndOfWhatIsKeptWakesPods: they waited for it.
 func TestTheEndOfWhatIsKeptWakesPods(t *testing.T) {
-	for name, end := range map[string]func(tr *Tracker){
-		"it is released": func(tr *Tracker) { tr.SetPodGroup(spark("")) },
-		"it is deleted":  func(tr *Tracker) { tr.DeletePodGroup(spark("4")) },
+	for name, end := range map[string]func(tr *gangs.Tracker){
+		"it is released": func(tr *gangs.Tracker) { tr.SetPodGroup(spark("")) },
+		"it is deleted":  func(tr *gangs.Tracker) { tr.DeletePodGroup(spark("4")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
-			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
+			tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
 			tr.SetPodGroup(spark("4"))
 			single := singleNamed("single", "q").Obj()
 			setPods(tr, on(memberNamed("driver").Obj(), "n"), single)
 			require.NotNil(t, tr.Quota.QuotaShortage(single))
-			d := &dispatcher{tr}
-			require.Equal(t, []string{"single"}, namesOf(d.nextActions(quotaKey).Activate), "it waits for quota")
+			d := dispatch.NewDispatcher(tr)
+			require.Equal(t, []string{"single"}, namesOf(d.NextActions(state.QuotaKey).Activate), "it waits for quota")
 			require.NotNil(t, tr.Quota.QuotaShortage(single))
-			for tr.dirty.Len() > 0 {
-				key, _ := tr.dirty.Get()
-				tr.dirty.Done(key)
+			for tr.Dirty.Len() > 0 {
+				key, _ := tr.Dirty.Get()
+				tr.Dirty.Done(key)
 			}
 			end(tr)
-			keys := []Key{}
-			for tr.dirty.Len() > 0 {
-				key, _ := tr.dirty.Get()
+			keys := []state.Key{}
+			for tr.Dirty.Len() > 0 {
+				key, _ := tr.Dirty.Get()
 				keys = append(keys, key)
-				tr.dirty.Done(key)
+				tr.Dirty.Done(key)
 			}
-			assert.Contains(t, keys, quotaKey)
+			assert.Contains(t, keys, state.QuotaKey)
 		})
 	}
 }
@@ -92,8 +95,8 @@ func TestTheEndOfWhatIsKeptWakesPods(t *testing.T) {
 // TestTheClassOfAPodGroupWithoutPodsKeepsNoQuota: anybody may write a class on a PodGroup. It counts as far as pods have it.
 func TestTheClassOfAPodGroupWithoutPodsKeepsNoQuota(t *testing.T) {
 	tr := openTracker(t)
-	tr.classes = simClasses()
-	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
+	tr.Classes = simClasses()
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
 	group := spark("4")
 	group.Spec.MinMember, group.Spec.PriorityClassName = 0, "high"
 	tr.SetPodGroup(group)

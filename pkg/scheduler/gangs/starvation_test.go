@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -10,20 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// stream keeps a simulated cluster busy: small gangs and single pods always wait, start when they can, and end after a while. A big gang comes
-// when none of them waits, so it is the first in order.
+// stream keeps a simulated cluster busy. Small gangs and single pods always wait, start when they can, and end after a while. A big gang
+// comes when none of them waits, so it is the first in order.
 type stream struct {
 	*simulation
 	queued  bool // some are in queues
 	longest int  // seconds that a pod may run
 	ends    map[types.UID]time.Time
-	big     Key
+	big     state.Key
 	came    time.Time
-	starts  map[Key]bool // small gangs that have started
-	passed  int          // starts since the big gang was found to lack something, until something was reserved for it or it started
+	starts  map[state.Key]bool // small gangs that have started
+	passed  int                // starts since the big gang was found to lack something, until something was reserved for it or it started
 }
 
 func newStream(t *rapid.T, queued bool) *stream {
@@ -35,7 +36,7 @@ func newStream(t *rapid.T, queued bool) *stream {
 	}
 	args.MaxOvertakeTime.Duration = time.Duration(rapid.IntRange(atLeast, 30).Draw(t, "age")) * time.Second
 	draw := func(label string, lowest, highest int) int { return rapid.IntRange(lowest, highest).Draw(t, label) }
-	s := &stream{simulation: newSimulation(t, draw, args), queued: queued, longest: draw("longest", 1, 20), ends: map[types.UID]time.Time{}, starts: map[Key]bool{}}
+	s := &stream{simulation: newSimulation(t, draw, args), queued: queued, longest: draw("longest", 1, 20), ends: map[types.UID]time.Time{}, starts: map[state.Key]bool{}}
 	s.bound = s.count
 	for range draw("warmUp", 1, 20) {
 		s.second(true)
@@ -52,7 +53,7 @@ func newStream(t *rapid.T, queued bool) *stream {
 // count counts starts that bypass the big gang: each single pod, and each gang once.
 func (s *stream) count(pod *corev1.Pod) {
 	key, inGang := simKeyOf(pod)
-	if s.big == (Key{}) || key == s.big || s.starts[key] {
+	if s.big == (state.Key{}) || key == s.big || s.starts[key] {
 		return
 	}
 	s.starts[key] = inGang
@@ -63,7 +64,7 @@ func (s *stream) count(pod *corev1.Pod) {
 
 // isHelped says whether places were reserved for the big gang, or found.
 func (s *stream) isHelped() bool {
-	return s.tracker.WaitList.book.IsHolder(s.big) || s.books.chosen[s.big].Len() > 0 || s.books.short(s.big, s.books.holds) == 0
+	return s.tracker.WaitList.Book.IsHolder(s.big) || s.books.chosen[s.big].Len() > 0 || s.books.short(s.big, s.books.holds) == 0
 }
 
 // backlog is the number of small pods that wait.
@@ -95,7 +96,7 @@ func (s *stream) second(come bool) {
 		pod := s.api[uid]
 		end, runs := s.ends[uid]
 		switch key, _ := simKeyOf(pod); {
-		case pod.Spec.NodeName == "" || key == s.big && key != (Key{}):
+		case pod.Spec.NodeName == "" || key == s.big && key != (state.Key{}):
 		case !runs:
 			s.ends[uid] = s.clock.Now().Add(time.Duration(s.draw("runs", 1, s.longest)) * time.Second)
 		case !s.clock.Now().Before(end):
@@ -113,15 +114,15 @@ func (s *stream) second(come bool) {
 	s.tick()
 }
 
-// late is how many may start until a gang that is due has been decided: decisions on a gang are at least 50 ms apart.
+// late is how many may start until a gang that is due has been decided. Decisions on a gang are at least 50 ms apart.
 const late = 10
 
 // come creates the big gang and runs the cluster until the gang has started or the given time has passed.
-func (s *stream) come(spec gangSpec, patience int) {
+func (s *stream) come(spec gangSpec, limit int) {
 	s.big, s.came = s.createGang("big", spec), s.clock.Now()
 	for seconds := 0; s.boundOf(s.big) < spec.size; seconds++ {
 		s.second(true)
-		if seconds > patience {
+		if seconds > limit {
 			s.assertf(false, "the big gang has not started in %d seconds", seconds)
 			s.t.FailNow()
 		}
@@ -129,12 +130,12 @@ func (s *stream) come(spec gangSpec, patience int) {
 	if n := int(s.args.MaxOvertakes); n > 0 {
 		assert.LessOrEqual(s.t, s.passed, n+late, "the big gang was passed more often than it must bear")
 	}
-	assert.False(s.t, s.tracker.WaitList.book.IsHolder(s.big), "reserved room is given back")
-	assert.False(s.t, s.tracker.WaitList.book.StandingOf(s.big, s.clock.Now()).QuotaReserved, "reserved quota is given back")
+	assert.False(s.t, s.tracker.WaitList.Book.IsHolder(s.big), "reserved room is given back")
+	assert.False(s.t, s.tracker.WaitList.Book.StandingOf(s.big, s.clock.Now()).QuotaReserved, "reserved quota is given back")
 }
 
 // TestABigGangStartsHoweverManySmallOnesCome keeps a cluster full of small gangs and pods. Then a gang comes that needs most of the
-// cluster, or all: it is bypassed no more often than allowed, and starts within a bounded time after that.
+// cluster, or all. It is bypassed no more often than allowed, and starts within a bounded time after that.
 func TestABigGangStartsHoweverManySmallOnesCome(t *testing.T) {
 	mustertesting.Histories(t, 40, func(t *rapid.T) {
 		s := newStream(t, false)
@@ -144,7 +145,7 @@ func TestABigGangStartsHoweverManySmallOnesCome(t *testing.T) {
 	})
 }
 
-// TestABigGangGetsItsQuotaHoweverManySmallOnesCome does the same with queues: the gang needs most of the quota of its queue, or all, and
+// TestABigGangGetsItsQuotaHoweverManySmallOnesCome does the same with queues. The gang needs most of the quota of its queue, or all, and
 // room on nodes. Pods of other queues take that room.
 func TestABigGangGetsItsQuotaHoweverManySmallOnesCome(t *testing.T) {
 	mustertesting.Histories(t, 40, func(t *rapid.T) {
@@ -158,13 +159,13 @@ func TestABigGangGetsItsQuotaHoweverManySmallOnesCome(t *testing.T) {
 	})
 }
 
-// TestWhatIsReservedHoldsUpNoGangForEver creates gangs of all sizes, also gangs that the cluster can never hold, and ends running ones:
-// every gang that fits into the empty cluster has run in the end.
+// TestWhatIsReservedHoldsUpNoGangForEver creates gangs of all sizes, also gangs that the cluster can never hold, and ends running ones.
+// Every gang that fits into the empty cluster has run in the end.
 func TestWhatIsReservedHoldsUpNoGangForEver(t *testing.T) {
 	mustertesting.Histories(t, 40, func(t *rapid.T) {
 		s := newRapidSimulation(t)
 		s.faults = false
-		want := map[Key]bool{}
+		want := map[state.Key]bool{}
 		for range rapid.IntRange(2, 8).Draw(t, "gangs") {
 			size, cpu, queue := s.draw("size", 1, 6), int64(s.draw("cpu", 1, 7))*1000, s.drawQueue()
 			may := map[string]int64{"": 1 << 40, "q": 12000, "team": 6000}[queue]
@@ -201,7 +202,7 @@ func TestAGangThatCanNeverFitHoldsNothing(t *testing.T) {
 		s.createGang(fmt.Sprint("small", i), gangSpec{size: 1, minimum: 1, cpu: 1000})
 		s.settle()
 		s.step(time.Second)
-		assert.Nil(t, s.tracker.WaitList.book.Nodes())
+		assert.Nil(t, s.tracker.WaitList.Book.Nodes())
 	}
 	total := 0
 	for _, key := range s.keys() {

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -11,13 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // boundOf is the number of pods of a gang that the API says are bound.
-func (s *simulation) boundOf(key Key) int { return len(s.boundPods(key)) }
+func (s *simulation) boundOf(key state.Key) int { return len(s.boundPods(key)) }
 
-func (s *simulation) boundPods(key Key) (bound []*corev1.Pod) {
+func (s *simulation) boundPods(key state.Key) (bound []*corev1.Pod) {
 	for _, uid := range simUIDs(s.api) {
 		if k, _ := simKeyOf(s.api[uid]); k == key && s.api[uid].Spec.NodeName != "" {
 			bound = append(bound, s.api[uid])
@@ -34,7 +35,7 @@ func (s *simulation) resize(n int, cpu int64) {
 	}
 }
 
-// TestAMinimumThatWaitsGetsBothPlaces: two pods of an elastic gang end three seconds apart, while the minimum of another gang waits for two
+// TestAMinimumThatWaitsGetsBothPlaces: two pods of an elastic gang end three seconds apart. The minimum of another gang waits for two
 // places. No single event gives it enough room, so only what is kept for it lets it start.
 func TestAMinimumThatWaitsGetsBothPlaces(t *testing.T) {
 	for name, sinceSeconds := range map[string]int{"it has waited longer than a bound would allow": 60, "it has just come": 1} {
@@ -143,8 +144,8 @@ func TestSurplusLeavesRoomToAPartialGang(t *testing.T) {
 	s.run(100 * time.Millisecond)
 	require.Equal(t, 5, s.boundOf(elastic))
 	require.Equal(t, 1, s.boundOf(partial))
-	require.True(t, s.tracker.WaitList.book.IsHolder(partial))
-	reserved := s.tracker.WaitList.book.Nodes()
+	require.True(t, s.tracker.WaitList.Book.IsHolder(partial))
+	reserved := s.tracker.WaitList.Book.Nodes()
 	endOne := func(onReserved bool) {
 		surplus := s.boundPods(elastic)[1:]
 		i := slices.IndexFunc(surplus, func(p *corev1.Pod) bool { return reserved.On(p.Spec.NodeName) == onReserved })
@@ -159,13 +160,13 @@ func TestSurplusLeavesRoomToAPartialGang(t *testing.T) {
 }
 
 // TestSurplusOfEqualGangsIsSharedEvenly compares gangs that were created in the same second and are alike. Their surplus differs by at most
-// one pod, and the gang that was seen first has the odd pod; also after pods have ended.
+// one pod, and the gang that was seen first has the odd pod. This holds also after pods have ended.
 func TestSurplusOfEqualGangsIsSharedEvenly(t *testing.T) {
 	mustertesting.Histories(t, 50, func(t *rapid.T) {
 		s := newSimulation(t, func(label string, lowest, highest int) int { return rapid.IntRange(lowest, highest).Draw(t, label) }, simArgs())
 		s.resize(rapid.IntRange(4, 9).Draw(t, "nodes"), 2000)
 		count, minimum := rapid.IntRange(2, 4).Draw(t, "gangs"), rapid.IntRange(1, 2).Draw(t, "minimum")
-		var keys []Key
+		var keys []state.Key
 		for range count {
 			keys = append(keys, s.createGang(s.newName("gang"), gangSpec{size: 30, minimum: minimum, cpu: 1000}))
 		}
@@ -202,13 +203,13 @@ func TestSurplusOfEqualGangsIsSharedEvenly(t *testing.T) {
 	})
 }
 
-// TestSurplusIsSharedEvenlyThoughItBacksOff has room come for one pod after the other. Each time the scheduling queue tries the surplus of one
-// gang only: that of the others backs off there, or has not been activated yet.
+// TestSurplusIsSharedEvenlyThoughItBacksOff has room come for one pod after the other. Each time the scheduling queue tries the surplus of
+// one gang only. The surplus of the others backs off there, or has not been activated yet.
 func TestSurplusIsSharedEvenlyThoughItBacksOff(t *testing.T) {
 	mustertesting.Histories(t, 100, func(t *rapid.T) {
 		s := newSimulation(t, func(label string, lowest, highest int) int { return rapid.IntRange(lowest, highest).Draw(t, label) }, simArgs())
 		s.resize(3, 1000)
-		keys := []Key{}
+		keys := []state.Key{}
 		for i := range 3 {
 			keys = append(keys, s.createGang(fmt.Sprint("gang", i), gangSpec{size: 30, minimum: 1, cpu: 1000}))
 		}
@@ -219,7 +220,7 @@ func TestSurplusIsSharedEvenlyThoughItBacksOff(t *testing.T) {
 			tried = rapid.SampledFrom(keys).Draw(t, "tried")
 			name := fmt.Sprint("node", 3+i)
 			s.nodes[name] = 1000
-			s.tracker.Quota.nodesChanged(false)
+			s.tracker.Quota.NodesChanged(false)
 			s.roomFreed("", &simRoom{node: name, cpu: 1000})
 			s.run(50 * time.Millisecond)
 			bound := []int{s.boundOf(keys[0]), s.boundOf(keys[1]), s.boundOf(keys[2])}
@@ -244,7 +245,7 @@ func TestSurplusThatDoesNotFitDelaysNoOtherGang(t *testing.T) {
 	for i := range 10 {
 		name := fmt.Sprint("node", 3+i)
 		s.nodes[name] = 1000
-		s.tracker.Quota.nodesChanged(false)
+		s.tracker.Quota.NodesChanged(false)
 		s.roomFreed("", &simRoom{node: name, cpu: 1000})
 		s.run(50 * time.Millisecond)
 		assert.Equal(t, 3+i, s.boundOf(small))
@@ -252,8 +253,8 @@ func TestSurplusThatDoesNotFitDelaysNoOtherGang(t *testing.T) {
 	assert.Equal(t, 1, s.boundOf(large))
 }
 
-// TestNoSurplusTakesWhatAWaitingMinimumCouldUse keeps a cluster full of elastic gangs whose pods end, while other gangs' minimums wait:
-// each Reserve of a surplus pod is judged by the books.
+// TestNoSurplusTakesWhatAWaitingMinimumCouldUse keeps a cluster full of elastic gangs whose pods end, while other gangs' minimums wait. The
+// books judge each Reserve of a surplus pod.
 func TestNoSurplusTakesWhatAWaitingMinimumCouldUse(t *testing.T) {
 	mustertesting.Histories(t, 100, func(t *rapid.T) {
 		s := newRapidSimulation(t)

@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -13,11 +13,14 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // trackerWithGang has theGang with a minimum and so many bound members, g0 and so on, and one that waits: surplus.
-func trackerWithGang(t *testing.T, minMember int32, bound int) (*Tracker, *clocktesting.FakeClock, *corev1.Pod) {
+func trackerWithGang(t *testing.T, minMember int32, bound int) (*gangs.Tracker, *clocktesting.FakeClock, *corev1.Pod) {
 	t.Helper()
 	tr, clock := newTestTracker(t)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, minMember))
@@ -45,19 +48,19 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	tr.Victims.DropClaims("b")
 	tr.Victims.DropClaims("c")
 	require.Equal(t, 3, held())
-	clock.Step(claimFor)
+	clock.Step(evict.ClaimFor)
 	require.Equal(t, 4, held(), "a claim that is not followed by an eviction does not stand for ever")
 }
 
 func TestClaimsEndWithTheirPods(t *testing.T) {
 	tr, _, _ := trackerWithGang(t, 2, 3)
 	tr.Victims.ClaimVictims("a", []types.UID{"g0", "g1", "unknown"})
-	require.Len(t, tr.Victims.claims, 2)
+	require.Len(t, tr.Claims.Of, 2)
 	tr.SetPod(memberNamed("g0").Node("node").Terminating(time.Unix(1000, 0)).Obj())
 	tr.DeletePod(memberNamed("g1").Obj())
-	(&dispatcher{tr}).tick()
-	assert.Empty(t, tr.Victims.claims)
-	assert.Empty(t, tr.Victims.claimOn)
+	dispatch.NewDispatcher(tr).Tick()
+	assert.Empty(t, tr.Claims.Of)
+	assert.Empty(t, tr.Claims.OnGang)
 }
 
 func TestSurplusDoesNotJoinAGangThatIsBeingEvicted(t *testing.T) {
@@ -69,11 +72,11 @@ func TestSurplusDoesNotJoinAGangThatIsBeingEvicted(t *testing.T) {
 	require.Equal(t, "the gang is being preempted", tr.Gate(late))
 	require.Equal(t, gang.Status{Phase: gang.Running, Reason: gang.Preemption}, statusOf(tr, theGang))
 
-	isCalled := func() bool { return len((&dispatcher{tr}).nextActions(theGang).Activate) > 0 }
+	isCalled := func() bool { return len(dispatch.NewDispatcher(tr).NextActions(theGang).Activate) > 0 }
 	isCalled() // what was to be done before
 	require.False(t, isCalled())
-	clock.Step(claimFor)
-	(&dispatcher{tr}).tick()
+	clock.Step(evict.ClaimFor)
+	dispatch.NewDispatcher(tr).Tick()
 	require.Empty(t, tr.Gate(late))
 	assert.True(t, isCalled(), "pods that were held at the gate are activated when the claim ends")
 }

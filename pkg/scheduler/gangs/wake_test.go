@@ -1,4 +1,4 @@
-package gangs
+package gangs_test
 
 import (
 	"fmt"
@@ -18,6 +18,11 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/evict"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -33,34 +38,35 @@ func lackingFour() *placement.Shortfall {
 func TestAWakeUpIsLostIfNothingHasHappened(t *testing.T) {
 	scout := memberNamed("a").Obj()
 	for name, test := range map[string]struct {
-		happens func(*Tracker)
+		happens func(*gangs.Tracker)
 		lost    int
 	}{
-		"nothing":                {func(*Tracker) {}, 1},
-		"an event of others":     {func(tr *Tracker) { tr.Hints.Wake(memberNamed("unknown").Obj()) }, 1},
-		"an event that may help": {func(tr *Tracker) { tr.Hints.Wake(scout) }, 0},
-		"the minimum is lowered": {func(tr *Tracker) { tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1)) }, 0},
-		"a member goes":          {func(tr *Tracker) { tr.DeletePod(memberNamed("c").Obj()) }, 0},
-		"held room is returned": {func(tr *Tracker) {
-			tr.mu.Lock()
-			defer tr.mu.Unlock()
-			tr.apply(nil, gang.Only(gang.RoomFreed))
+		"nothing":                {func(*gangs.Tracker) {}, 1},
+		"an event of others":     {func(tr *gangs.Tracker) { tr.Hints.Wake(memberNamed("unknown").Obj()) }, 1},
+		"an event that may help": {func(tr *gangs.Tracker) { tr.Hints.Wake(scout) }, 0},
+		"the minimum is lowered": {func(tr *gangs.Tracker) { tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1)) }, 0},
+		"a member goes":          {func(tr *gangs.Tracker) { tr.DeletePod(memberNamed("c").Obj()) }, 0},
+		"its place is written":   {func(tr *gangs.Tracker) { tr.SetPodGroup(withPlace()) }, 1},
+		"held room is returned": {func(tr *gangs.Tracker) {
+			tr.Lock()
+			defer tr.Unlock()
+			tr.Apply(nil, gang.Only(gang.RoomFreed))
 		}, 0},
-		"the PodGroup is created anew": {func(tr *Tracker) {
+		"the PodGroup is created anew": {func(tr *gangs.Tracker) {
 			tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, clock := newTestTracker(t)
-			lost := counting(t, tr.metrics.lostWakeups)
+			lost := counting(t, tr.Metrics.LostWakeups)
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 			setPods(tr, scout, memberNamed("b").Obj(), memberNamed("c").Obj())
 			require.Empty(t, tr.Gate(scout))
 			refuse(t, tr, scout, "no room")
 			require.Equal(t, gang.Status{Phase: gang.Unschedulable, Reason: gang.Room}, statusOf(tr, theGang))
-			tr.WaitList.held.gangs.Insert(theGang)
-			clock.Step(decisionPause)
+			tr.WaitList.Held.Gangs.Insert(theGang)
+			clock.Step(state.DecisionPause)
 
 			test.happens(tr)
 			begin(t, tr, scout, nil)
@@ -70,24 +76,33 @@ func TestAWakeUpIsLostIfNothingHasHappened(t *testing.T) {
 	}
 }
 
-// TestAPodThatStandsForItselfNoMoreIsNotTriedForItself: it was given a PodGroup, or its gang has lost the members that ran. Its gang waits, and
+// withPlace is a PodGroup with what is written to its status while it waits.
+func withPlace() *schedulingv1beta1.PodGroup {
+	pg := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+	pg.ResourceVersion = "7"
+	pg.Status.Place = &schedulingv1beta1.PodGroupPlace{}
+	pg.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupUnschedulableType, Status: corev1.ConditionTrue}}
+	return pg
+}
+
+// TestAPodThatIsNoSingleOneAnyMoreIsTriedWithItsGang: it was given a PodGroup, or its gang has lost the members that ran. Its gang waits, and
 // no event has helped it.
-func TestAPodThatStandsForItselfNoMoreIsNotTriedForItself(t *testing.T) {
-	lists := map[string]func(tr *Tracker, pod *corev1.Pod){
-		"for quota":       func(tr *Tracker, pod *corev1.Pod) { tr.Quota.pods[pod.UID] = pod },
-		"for held room":   func(tr *Tracker, pod *corev1.Pod) { tr.WaitList.WaitForReserved(pod, Entry{}) },
-		"for node groups": func(tr *Tracker, pod *corev1.Pod) { tr.Quota.grouped[pod.UID] = pod },
-		"for a search": func(tr *Tracker, pod *corev1.Pod) {
+func TestAPodThatIsNoSingleOneAnyMoreIsTriedWithItsGang(t *testing.T) {
+	lists := map[string]func(tr *gangs.Tracker, pod *corev1.Pod){
+		"for quota":       func(tr *gangs.Tracker, pod *corev1.Pod) { tr.Quota.Pods[pod.UID] = pod },
+		"for held room":   func(tr *gangs.Tracker, pod *corev1.Pod) { tr.WaitList.WaitForReserved(pod, state.Entry{}) },
+		"for node groups": func(tr *gangs.Tracker, pod *corev1.Pod) { tr.Quota.Grouped[pod.UID] = pod },
+		"for a search": func(tr *gangs.Tracker, pod *corev1.Pod) {
 			tr.Victims.EvictPods()
-			tr.Victims.total = resources.List{corev1.ResourceCPU: 1000}
-			require.Nil(t, tr.Victims.searches.begin(pod, &Claimant{}, 0, 1, tr.clock.Now()))
+			tr.Victims.Total = resources.List{corev1.ResourceCPU: 1000}
+			require.Nil(t, tr.Victims.Searches.Begin(pod, &evict.Claimant{}, 0, 1, tr.Clock.Now()))
 		},
 	}
 	for list, wait := range lists {
-		for name, joins := range map[string]func(tr *Tracker, pod *corev1.Pod){
-			"it stands for itself":     func(*Tracker, *corev1.Pod) {},
-			"it was given a PodGroup":  func(tr *Tracker, _ *corev1.Pod) { tr.SetPod(memberNamed("a").Obj()) },
-			"its gang has lost others": func(tr *Tracker, _ *corev1.Pod) { tr.DeletePod(memberNamed("b").Node("n").Obj()) },
+		for name, joins := range map[string]func(tr *gangs.Tracker, pod *corev1.Pod){
+			"it is single or surplus":  func(*gangs.Tracker, *corev1.Pod) {},
+			"it was given a PodGroup":  func(tr *gangs.Tracker, _ *corev1.Pod) { tr.SetPod(memberNamed("a").Obj()) },
+			"its gang has lost others": func(tr *gangs.Tracker, _ *corev1.Pod) { tr.DeletePod(memberNamed("b").Node("n").Obj()) },
 		} {
 			t.Run(list+", "+name, func(t *testing.T) {
 				tr, _ := newTestTracker(t)
@@ -101,11 +116,11 @@ func TestAPodThatStandsForItselfNoMoreIsNotTriedForItself(t *testing.T) {
 				tr.SetPod(pod)
 				wait(tr, pod)
 				joins(tr, pod)
-				activated, _ := (&dispatcher{tr}).tick()
-				for _, key := range []Key{quotaKey, heldBackKey, nodeGroupsKey, readyKey} {
-					activated.add((&dispatcher{tr}).nextActions(key))
+				activated, _ := dispatch.NewDispatcher(tr).Tick()
+				for _, key := range []state.Key{state.QuotaKey, state.BlockedKey, state.NodeGroupsKey, state.ReadyKey} {
+					activated.Add(dispatch.NewDispatcher(tr).NextActions(key))
 				}
-				assert.Equal(t, name == "it stands for itself", len(activated.Activate) > 0)
+				assert.Equal(t, name == "it is single or surplus", len(activated.Activate) > 0)
 			})
 		}
 	}
@@ -153,14 +168,14 @@ func TestAGangIsWokenWhenEnoughRoomMayHaveComeFree(t *testing.T) {
 	assert.True(t, tr.Hints.Free(memberNamed("unknown").Obj(), "n", two), "in doubt it is enough")
 }
 
-// TestPodsThatAreHeldBackAreTriedAgainWhenRoomIsTaken: no event tells that they are in the way of no gang any more. Not all are tried at once.
-func TestPodsThatAreHeldBackAreTriedAgainWhenRoomIsTaken(t *testing.T) {
+// TestBlockedPodsAreTriedAgainWhenRoomIsTaken: no event tells that they are in the way of no gang any more. Not all are tried at once.
+func TestBlockedPodsAreTriedAgainWhenRoomIsTaken(t *testing.T) {
 	tr := openTracker(t)
 	for i := range 250 {
-		tr.WaitList.WaitForReserved(singleNamed(fmt.Sprint("p", i), "").Obj(), Entry{freed: tr.WaitList.held.freed})
+		tr.WaitList.WaitForReserved(singleNamed(fmt.Sprint("p", i), "").Obj(), state.Entry{Freed: tr.WaitList.Held.Freed})
 	}
 	activated := func() int {
-		actions, _ := (&dispatcher{tr}).tick()
+		actions, _ := dispatch.NewDispatcher(tr).Tick()
 		return len(actions.Activate)
 	}
 	require.Zero(t, activated())
@@ -187,14 +202,14 @@ func TestAPodThatStoodBackIsActivatedWhenReservedRoomIsFree(t *testing.T) {
 				tr.DeletePod(scout)
 			}
 			tr.WaitList.WaitForReserved(single, entry)
-			assert.True(t, tr.Hints.IsHeldBack(single))
+			assert.True(t, tr.Hints.IsBlocked(single))
 			if !during {
-				require.NotContains(t, toLookAt(tr), heldBackKey)
+				require.NotContains(t, toLookAt(tr), state.BlockedKey)
 				tr.DeletePod(scout)
 			}
-			assert.Contains(t, toLookAt(tr), heldBackKey)
-			assert.Equal(t, []string{"single"}, namesOf((&dispatcher{tr}).nextActions(heldBackKey).Activate))
-			assert.False(t, tr.Hints.IsHeldBack(single))
+			assert.Contains(t, toLookAt(tr), state.BlockedKey)
+			assert.Equal(t, []string{"single"}, namesOf(dispatch.NewDispatcher(tr).NextActions(state.BlockedKey).Activate))
+			assert.False(t, tr.Hints.IsBlocked(single))
 			assert.Nil(t, tr.Enter(single).Reserved)
 		})
 	}
@@ -202,24 +217,24 @@ func TestAPodThatStoodBackIsActivatedWhenReservedRoomIsFree(t *testing.T) {
 
 // TestADeletedPodIsNotActivated, whatever it waited for.
 func TestADeletedPodIsNotActivated(t *testing.T) {
-	for name, wait := range map[string]func(*Tracker) *corev1.Pod{
-		"reserved room": func(tr *Tracker) *corev1.Pod {
+	for name, wait := range map[string]func(*gangs.Tracker) *corev1.Pod{
+		"reserved room": func(tr *gangs.Tracker) *corev1.Pod {
 			pod := singleNamed("single", "").Obj()
 			tr.WaitList.WaitForReserved(pod, tr.Enter(pod))
 			return pod
 		},
-		"quota": func(tr *Tracker) *corev1.Pod {
-			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+		"quota": func(tr *gangs.Tracker) *corev1.Pod {
+			tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
 			pod := singleNamed("single", "q").Obj()
 			require.NotNil(t, tr.Quota.QuotaShortage(pod))
 			return pod
 		},
-		"the informer of pods": func(tr *Tracker) *corev1.Pod {
+		"the informer of pods": func(tr *gangs.Tracker) *corev1.Pod {
 			pod := memberNamed("m").Obj()
-			require.Equal(t, Held, tr.Enter(pod).Role)
+			require.Equal(t, state.Held, tr.Enter(pod).Role)
 			return pod
 		},
-		"a cycle outside its former gang": func(tr *Tracker) *corev1.Pod {
+		"a cycle outside its former gang": func(tr *gangs.Tracker) *corev1.Pod {
 			tr.SetPod(memberNamed("m").Obj())
 			pod := memberNamed("m").Group("another").Obj()
 			tr.SetPod(pod)
@@ -227,10 +242,10 @@ func TestADeletedPodIsNotActivated(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			activated := func(tr *Tracker) (pods []string) {
-				actions, _ := (&dispatcher{tr}).tick()
-				for _, key := range []Key{heldBackKey, quotaKey} {
-					actions.add((&dispatcher{tr}).nextActions(key))
+			activated := func(tr *gangs.Tracker) (pods []string) {
+				actions, _ := dispatch.NewDispatcher(tr).Tick()
+				for _, key := range []state.Key{state.BlockedKey, state.QuotaKey} {
+					actions.Add(dispatch.NewDispatcher(tr).NextActions(key))
 				}
 				return namesOf(actions.Activate)
 			}
@@ -257,10 +272,10 @@ func TestAGangThatTakesOverAReservationIsDecidedAgain(t *testing.T) {
 		return s.Problem.HeldByReservation
 	}
 	require.False(t, reserveFor(gangOf(tr, "earlier", 1, 1)[0]))
-	require.False(t, isWoken(tr.gangs[keyNamed("earlier")]), "nothing has changed for it")
+	require.False(t, isWoken(tr.Gangs[keyNamed("earlier")]), "nothing has changed for it")
 	require.True(t, reserveFor(gangOf(tr, "first", 1, 1)[0]))
-	assert.True(t, tr.WaitList.book.IsHolder(keyNamed("first")))
-	assert.True(t, isWoken(tr.gangs[keyNamed("first")]))
+	assert.True(t, tr.WaitList.Book.IsHolder(keyNamed("first")))
+	assert.True(t, isWoken(tr.Gangs[keyNamed("first")]))
 }
 
 // TestDriftIsFound has the state made wrong in each way that the self-check looks for.
@@ -269,25 +284,27 @@ func TestDriftIsFound(t *testing.T) {
 	single, plain := singleNamed("single", "q").Node("n").Obj(), singleNamed("plain", "").Node("n").Obj()
 	all := []*corev1.Pod{bound, waiting, single, plain}
 	for name, tc := range map[string]struct {
-		spoil  func(*Tracker)
+		spoil  func(*gangs.Tracker)
 		differ []types.UID
 	}{
-		"nothing":               {func(*Tracker) {}, nil},
-		"a charge is missing":   {func(tr *Tracker) { tr.Quota.Ledger.Release("single") }, []types.UID{"single"}},
-		"a charge is too large": {func(tr *Tracker) { tr.Quota.Ledger.Charge("bound", "q", resources.List{corev1.ResourceCPU: 2000}) }, []types.UID{"bound"}},
-		"another queue is charged": {func(tr *Tracker) {
+		"nothing":             {func(*gangs.Tracker) {}, nil},
+		"a charge is missing": {func(tr *gangs.Tracker) { tr.Quota.Ledger.Release("single") }, []types.UID{"single"}},
+		"a charge is too large": {func(tr *gangs.Tracker) {
+			tr.Quota.Ledger.Charge("bound", "q", resources.List{corev1.ResourceCPU: 2000})
+		}, []types.UID{"bound"}},
+		"another queue is charged": {func(tr *gangs.Tracker) {
 			tr.Quota.Ledger.Charge("bound", "other", resources.PodRequests(bound))
 		}, []types.UID{"bound"}},
-		"a pod without a queue is charged": {func(tr *Tracker) { tr.Quota.Ledger.Charge("plain", "q", resources.PodRequests(plain)) }, []types.UID{"plain"}},
-		"a pod that is gone is charged":    {func(tr *Tracker) { tr.Quota.Ledger.Charge("gone", "q", resources.PodRequests(plain)) }, []types.UID{"gone"}},
-		"a member is unknown":              {func(tr *Tracker) { tr.DeletePod(waiting) }, []types.UID{"waiting"}},
-		"a binding was missed": {func(tr *Tracker) {
-			g, m := tr.find("bound")
-			g.setState(m, gang.Waiting)
+		"a pod without a queue is charged": {func(tr *gangs.Tracker) { tr.Quota.Ledger.Charge("plain", "q", resources.PodRequests(plain)) }, []types.UID{"plain"}},
+		"a pod that is gone is charged":    {func(tr *gangs.Tracker) { tr.Quota.Ledger.Charge("gone", "q", resources.PodRequests(plain)) }, []types.UID{"gone"}},
+		"a member is unknown":              {func(tr *gangs.Tracker) { tr.DeletePod(waiting) }, []types.UID{"waiting"}},
+		"a binding was missed": {func(tr *gangs.Tracker) {
+			g, m := tr.Find("bound")
+			g.SetState(m, gang.Waiting)
 		}, []types.UID{"bound"}},
-		"a member is being bound": {func(tr *Tracker) {
-			g, m := tr.find("waiting")
-			g.setState(m, gang.Released)
+		"a member is being bound": {func(tr *gangs.Tracker) {
+			g, m := tr.Find("waiting")
+			g.SetState(m, gang.Released)
 			tr.Quota.Charge(waiting)
 		}, nil},
 	} {
@@ -296,12 +313,12 @@ func TestDriftIsFound(t *testing.T) {
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
 			setPods(tr, all...)
 			tc.spoil(tr)
-			assert.ElementsMatch(t, tc.differ, (&selfCheck{tr}).differing(all).UnsortedList())
+			assert.ElementsMatch(t, tc.differ, report.Drifting(tr, all).UnsortedList())
 		})
 	}
 }
 
-// askingQueue is a scheduling queue that is in the middle of asking hints about an event: its lock is free when all have been asked.
+// askingQueue is a scheduling queue that is in the middle of asking hints about an event. Its lock is free when all have been asked.
 type askingQueue struct {
 	fwk.Handle
 	askRest   func()
@@ -323,23 +340,23 @@ func TestGangsThatOneEventWakesAreTriedTogether(t *testing.T) {
 		require.Empty(t, tr.Gate(pod))
 		refuse(t, tr, pod, "no room")
 	}
-	clock.Step(decisionPause)
+	clock.Step(state.DecisionPause)
 	toLookAt(tr)
 	queue := &askingQueue{askRest: func() { tr.Hints.Wake(older) }, activated: make(chan []string, 10)}
 	tr.Hints.Wake(younger)
-	readTime(tr.dirty)
-	clock.Step(wakeDelay)
+	readTime(tr.Dirty)
+	clock.Step(state.WakeDelay)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		(&dispatcher{tr}).dispatch(t.Context(), queue)
+		dispatch.NewDispatcher(tr).Dispatch(t.Context(), queue)
 	}()
 	select {
 	case activated := <-queue.activated:
 		assert.Equal(t, []string{"default/older-0", "default/younger-0"}, activated)
-	case <-time.After(mustertesting.Patience):
+	case <-time.After(mustertesting.Timeout):
 		t.Error("nothing was activated")
 	}
-	tr.dirty.ShutDown()
+	tr.Dirty.ShutDown()
 	<-done
 }

@@ -12,6 +12,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	configscheme "github.com/muster-sched/muster/pkg/apis/config/scheme"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/capacity"
@@ -24,8 +25,10 @@ import (
 
 // NewRegistry makes the factories of all plugins. All profiles of a scheduler share the tracker.
 func NewRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
+	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { dispatch.Dispatch(ctx, handle, tracker) })
+	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.SelfCheck(ctx, handle, tracker) })
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.Run(ctx, handle, tracker) })
-	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { eviction.LowerUsage(ctx, handle, tracker) })
+	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { eviction.LowerUsage(ctx, handle, tracker.Victims) })
 	return frameworkruntime.Registry{
 		capacity.Name:       capacity.New(tracker),
 		coscheduling.Name:   coscheduling.New(tracker),

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
@@ -29,7 +28,9 @@ import (
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/topology/watch"
 )
 
 // program is a scheduler with the plugins, in an API that is kept in memory.
@@ -46,8 +47,9 @@ func newProgram(t *testing.T, pods []runtime.Object, groups ...runtime.Object) *
 	metrics.Register()
 	p := &program{client: fake.NewClientset(pods...), tracker: gangs.New(clock.RealClock{})}
 	p.tracker.Feed.ConnectBy(func(*rest.Config) (versioned.Interface, dynamic.Interface, error) {
-		return musterfake.NewSimpleClientset(groups...), dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-			map[schema.GroupVersionResource]string{schedulingx.SchemeGroupVersion.WithResource("podgroups"): "PodGroupList"}), nil
+		kinds := watch.KueueKinds()
+		kinds[schedulingx.SchemeGroupVersion.WithResource("podgroups")] = "PodGroupList"
+		return musterfake.NewSimpleClientset(groups...), dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds), nil
 	})
 	p.informers = informers.NewSharedInformerFactory(p.client, 0)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -160,7 +162,7 @@ func TestTheReporterRunsWithThePlugins(t *testing.T) {
 	require.Eventually(t, func() bool {
 		pod, err := p.client.CoreV1().Pods(member.Namespace).Get(t.Context(), member.Name, metav1.GetOptions{})
 		require.NoError(t, err)
-		return len(pod.Status.Conditions) == 1 && pod.Status.Conditions[0].Reason == gangs.ReasonUnschedulable
+		return len(pod.Status.Conditions) == 1 && pod.Status.Conditions[0].Reason == report.ReasonUnschedulable
 	}, 20*time.Second, 10*time.Millisecond)
 }
 

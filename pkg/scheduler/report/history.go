@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
 // How long an explanation must have stood before it is written. Gangs that start promptly cost no writes.
@@ -34,11 +32,11 @@ func (r *Reporter) rewordPause() time.Duration {
 // history is what has been reported of a gang.
 type history struct {
 	members    int // that wait
-	current    gangs.Explanation
+	current    Explanation
 	since      time.Time // since when it stands
-	written    gangs.Explanation
+	written    Explanation
 	writtenAt  time.Time
-	event      gangs.Explanation // what the last event says
+	event      Explanation // what the last event says
 	eventAt    time.Time
 	eventOf    types.UID // the PodGroup that it is about
 	eventIsDue bool      // the event is not made yet
@@ -46,7 +44,7 @@ type history struct {
 }
 
 // observe takes note of an explanation, and returns for how long it must not be written yet.
-func (h *history) observe(w gangs.Waiting, now time.Time, rewordPause time.Duration) time.Duration {
+func (h *history) observe(w Waiting, now time.Time, rewordPause time.Duration) time.Duration {
 	if w.Explanation != h.current {
 		h.current, h.since = w.Explanation, now
 	}
@@ -54,7 +52,7 @@ func (h *history) observe(w gangs.Waiting, now time.Time, rewordPause time.Durat
 }
 
 // dueAt is when the current explanation may be written.
-func (h *history) dueAt(w gangs.Waiting, rewordPause time.Duration) time.Time {
+func (h *history) dueAt(w Waiting, rewordPause time.Duration) time.Time {
 	switch {
 	case w.Explanation == h.written:
 		return h.since // members that came later get it at once
@@ -71,7 +69,7 @@ func (h *history) dueAt(w gangs.Waiting, rewordPause time.Duration) time.Time {
 }
 
 // begin notes that the explanation is being written.
-func (h *history) begin(w gangs.Waiting, now time.Time) {
+func (h *history) begin(w Waiting, now time.Time) {
 	if w.Explanation != h.written {
 		h.written, h.writtenAt = w.Explanation, now
 	}
@@ -81,6 +79,6 @@ func (h *history) begin(w gangs.Waiting, now time.Time) {
 }
 
 // isTransient says whether every gang has this explanation for a moment. Its pods, its PodGroup and its admission come one after the other.
-func isTransient(e gangs.Explanation) bool {
-	return e.Reason != gangs.ReasonUnschedulable && e.Reason != gangs.ReasonWaitingForQuota
+func isTransient(e Explanation) bool {
+	return e.Reason != ReasonUnschedulable && e.Reason != ReasonWaitingForQuota
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
@@ -46,11 +47,11 @@ type Tracker interface {
 	// Leads says whether this process may write.
 	Leads() bool
 	// TakeReport says why a gang waits.
-	TakeReport(key gangs.Key) gangs.Waiting
+	TakeReport(key state.Key) Waiting
 	// WaitingPods are the pods of a gang that wait.
-	WaitingPods(key gangs.Key) []*corev1.Pod
+	WaitingPods(key state.Key) []*corev1.Pod
 	// StillWaits says whether an explanation still holds for a member.
-	StillWaits(key gangs.Key, member types.UID, e gangs.Explanation) bool
+	StillWaits(key state.Key, member types.UID, e Explanation) bool
 	// Reported counts a condition that was written.
 	Reported(reason string)
 }
@@ -63,7 +64,7 @@ type Reporter struct {
 	pods    corelisters.PodLister
 	events  record.EventRecorder
 	limiter flowcontrol.RateLimiter
-	gangs   map[gangs.Key]*history
+	gangs   map[state.Key]*history
 	waiting int // reported pods in waiting gangs
 }
 
@@ -73,9 +74,10 @@ func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
 	defer broadcaster.Shutdown()
 	client := handle.ClientSet()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	r := New(tracker.Reports, clock.RealClock{}, client, handle.SharedInformerFactory().Core().V1().Pods().Lister(),
+	reports := NewReports(tracker)
+	r := New(reports, clock.RealClock{}, client, handle.SharedInformerFactory().Core().V1().Pods().Lister(),
 		broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}))
-	queue := tracker.Reports.Queue()
+	queue := reports.Queue()
 	for {
 		key, shutdown := queue.Get()
 		if shutdown {
@@ -92,12 +94,12 @@ func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
 func New(tracker Tracker, c clock.Clock, client kubernetes.Interface, pods corelisters.PodLister, events record.EventRecorder) *Reporter {
 	return &Reporter{
 		tracker: tracker, clock: c, client: client, pods: pods, events: events,
-		limiter: flowcontrol.NewTokenBucketRateLimiter(qps, burst), gangs: map[gangs.Key]*history{},
+		limiter: flowcontrol.NewTokenBucketRateLimiter(qps, burst), gangs: map[state.Key]*history{},
 	}
 }
 
 // Look writes what is to be written for a gang now. It returns when to look again, 0 for when something changes.
-func (r *Reporter) Look(ctx context.Context, key gangs.Key) (again time.Duration) {
+func (r *Reporter) Look(ctx context.Context, key state.Key) (again time.Duration) {
 	w := r.tracker.TakeReport(key) // also in a standby, or the gang would stay on the list and never be put there again
 	if !r.tracker.Leads() {
 		return 0 // the process looks at all gangs when it begins to lead
@@ -127,7 +129,7 @@ func (r *Reporter) Look(ctx context.Context, key gangs.Key) (again time.Duration
 }
 
 // write brings the conditions of all waiting members up to date, a batch at a time.
-func (r *Reporter) write(ctx context.Context, key gangs.Key, h *history, w gangs.Waiting) (again time.Duration) {
+func (r *Reporter) write(ctx context.Context, key state.Key, h *history, w Waiting) (again time.Duration) {
 	failed, written := false, 0
 	for _, waiting := range r.tracker.WaitingPods(key) {
 		pod := r.outdated(waiting, w.Explanation)
@@ -163,7 +165,7 @@ func (r *Reporter) write(ctx context.Context, key gangs.Key, h *history, w gangs
 }
 
 // outdated returns what the informer knows of a waiting pod if its condition does not carry the explanation yet.
-func (r *Reporter) outdated(waiting *corev1.Pod, e gangs.Explanation) *corev1.Pod {
+func (r *Reporter) outdated(waiting *corev1.Pod, e Explanation) *corev1.Pod {
 	pod, err := r.pods.Pods(waiting.Namespace).Get(waiting.Name)
 	if err != nil || pod.UID != waiting.UID || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		return nil
@@ -176,7 +178,7 @@ func (r *Reporter) outdated(waiting *corev1.Pod, e gangs.Explanation) *corev1.Po
 }
 
 // patch writes a condition, unless the pod has changed since it was seen: it may be bound by now.
-func (r *Reporter) patch(ctx context.Context, pod *corev1.Pod, e gangs.Explanation) error {
+func (r *Reporter) patch(ctx context.Context, pod *corev1.Pod, e Explanation) error {
 	condition := map[string]any{
 		"type":    corev1.PodScheduled,
 		"status":  corev1.ConditionFalse,
@@ -201,7 +203,7 @@ func (r *Reporter) patch(ctx context.Context, pod *corev1.Pod, e gangs.Explanati
 }
 
 // recordEvents makes the events of an explanation, once: on the PodGroup and on the first waiting pod.
-func (r *Reporter) recordEvents(h *history, w gangs.Waiting, pod *corev1.Pod) {
+func (r *Reporter) recordEvents(h *history, w Waiting, pod *corev1.Pod) {
 	if !h.eventIsDue {
 		return
 	}
@@ -213,4 +215,4 @@ func (r *Reporter) recordEvents(h *history, w gangs.Waiting, pod *corev1.Pod) {
 }
 
 // saysOnPodGroup says whether the scheduler makes the event on the PodGroup. For the admission the podgroup controller does.
-func saysOnPodGroup(e gangs.Explanation) bool { return e.Reason != gangs.ReasonWaitingForAdmission }
+func saysOnPodGroup(e Explanation) bool { return e.Reason != ReasonWaitingForAdmission }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/apis/config"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -38,7 +39,7 @@ type stage struct {
 
 	// The tracker's answers.
 	follows  bool
-	waiting  gangs.Waiting
+	waiting  Waiting
 	members  []*corev1.Pod
 	started  map[types.UID]bool // members that wait no more
 	reported []string
@@ -46,17 +47,17 @@ type stage struct {
 }
 
 func (s *stage) Leads() bool { return !s.follows }
-func (s *stage) TakeReport(gangs.Key) gangs.Waiting {
+func (s *stage) TakeReport(state.Key) Waiting {
 	s.taken++
 	return s.waiting
 }
-func (s *stage) WaitingPods(gangs.Key) []*corev1.Pod { return s.members }
+func (s *stage) WaitingPods(state.Key) []*corev1.Pod { return s.members }
 func (s *stage) Reported(reason string)              { s.reported = append(s.reported, reason) }
-func (s *stage) StillWaits(_ gangs.Key, m types.UID, e gangs.Explanation) bool {
+func (s *stage) StillWaits(_ state.Key, m types.UID, e Explanation) bool {
 	return !s.started[m] && e == s.waiting.Explanation
 }
 
-var theGang = gangs.Key{Namespace: "default", Name: "g"}
+var theGang = state.Key{Namespace: "default", Name: "g"}
 
 // newStage has a gang of n members wait because it does not fit.
 func newStage(t *testing.T, n int) *stage {
@@ -73,8 +74,8 @@ func newStage(t *testing.T, n int) *stage {
 	})
 	s.Reporter = New(s, s.clock, s.client, corelisters.NewPodLister(s.store), s.recorder)
 	s.limiter = flowcontrol.NewFakeAlwaysRateLimiter()
-	s.waiting = gangs.Waiting{
-		Explanation: gangs.Explanation{Reason: gangs.ReasonUnschedulable, Message: "no room"}, HasPodGroup: true, Joined: s.clock.Now(), Version: 1,
+	s.waiting = Waiting{
+		Explanation: Explanation{Reason: ReasonUnschedulable, Message: "no room"}, HasPodGroup: true, Joined: s.clock.Now(), Version: 1,
 		PodGroup: &corev1.ObjectReference{Kind: "PodGroup", Namespace: "default", Name: "g"},
 	}
 	for i := range n {
@@ -246,8 +247,8 @@ func TestAStandbyReportsNothing(t *testing.T) {
 // TestReasonsThatEveryGangGoesThroughStandLonger: they are counted from the last member that came.
 func TestReasonsThatEveryGangGoesThroughStandLonger(t *testing.T) {
 	for reason, grace := range map[string]time.Duration{
-		gangs.ReasonUnschedulable: time.Second, gangs.ReasonWaitingForQuota: time.Second, gangs.ReasonWaitingForPodGroup: 3 * time.Second,
-		gangs.ReasonWaitingForAdmission: 3 * time.Second, gangs.ReasonNotEnoughPods: 3 * time.Second, gangs.ReasonNotEnoughPodsOfTask: 3 * time.Second,
+		ReasonUnschedulable: time.Second, ReasonWaitingForQuota: time.Second, ReasonWaitingForPodGroup: 3 * time.Second,
+		ReasonWaitingForAdmission: 3 * time.Second, ReasonNotEnoughPods: 3 * time.Second, ReasonNotEnoughPodsOfTask: 3 * time.Second,
 	} {
 		t.Run(reason, func(t *testing.T) {
 			s := newStage(t, 1)
@@ -313,28 +314,28 @@ func TestEventsOfAGang(t *testing.T) {
 	s := newStage(t, 1)
 	say := func(reason, message string, after time.Duration) []string {
 		s.clock.Step(after)
-		s.waiting.Explanation = gangs.Explanation{Reason: reason, Message: message}
+		s.waiting.Explanation = Explanation{Reason: reason, Message: message}
 		s.look(t)
 		s.clock.Step(10 * time.Second)
 		s.look(t)
 		return s.events()
 	}
-	assert.Len(t, say(gangs.ReasonUnschedulable, "a", 0), 2)
-	assert.Empty(t, say(gangs.ReasonUnschedulable, "b", time.Minute))
-	assert.Len(t, say(gangs.ReasonWaitingForQuota, "c", 0), 2, "another reason")
-	assert.Len(t, say(gangs.ReasonWaitingForQuota, "d", 5*time.Minute), 2)
-	assert.Equal(t, []string{"Warning FailedScheduling e"}, say(gangs.ReasonWaitingForAdmission, "e", 0), "for the PodGroup the controller says it")
+	assert.Len(t, say(ReasonUnschedulable, "a", 0), 2)
+	assert.Empty(t, say(ReasonUnschedulable, "b", time.Minute))
+	assert.Len(t, say(ReasonWaitingForQuota, "c", 0), 2, "another reason")
+	assert.Len(t, say(ReasonWaitingForQuota, "d", 5*time.Minute), 2)
+	assert.Equal(t, []string{"Warning FailedScheduling e"}, say(ReasonWaitingForAdmission, "e", 0), "for the PodGroup the controller says it")
 	s.waiting.HasPodGroup = false
-	assert.Equal(t, []string{"Warning FailedScheduling f"}, say(gangs.ReasonWaitingForPodGroup, "f", 0))
+	assert.Equal(t, []string{"Warning FailedScheduling f"}, say(ReasonWaitingForPodGroup, "f", 0))
 }
 
-// TestAGangThatStartsIsForgotten: its pods do not count for the pace of other gangs any more, and its next reason is new.
+// TestAGangThatStartsIsForgotten: its pods do not count for the pauses of other gangs any more, and its next reason is new.
 func TestAGangThatStartsIsForgotten(t *testing.T) {
 	s := newStage(t, 100)
 	s.look(t)
 	assert.Equal(t, 100, s.Reporter.waiting)
 	waits := s.waiting
-	s.waiting = gangs.Waiting{}
+	s.waiting = Waiting{}
 	s.look(t)
 	assert.Zero(t, s.Reporter.waiting)
 	assert.Empty(t, s.gangs)
@@ -390,15 +391,15 @@ func TestAProcessThatBeginsToLeadReportsWhatWaits(t *testing.T) {
 	tracker := gangs.New(clock.RealClock{})
 	require.NoError(t, tracker.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionIgnore}))
 	tracker.Feed.Open()
-	t.Cleanup(tracker.Reports.Queue().ShutDown)
+	t.Cleanup(NewReports(tracker).Queue().ShutDown)
 	pod := mustertesting.MakePod("p").UID("p").Group("g").SchedulerName("muster").Obj()
 	tracker.SetPod(pod)
 	client := fake.NewClientset(pod)
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	r := New(tracker.Reports, clock.RealClock{}, client, corelisters.NewPodLister(store), record.NewFakeRecorder(10))
+	r := New(NewReports(tracker), clock.RealClock{}, client, corelisters.NewPodLister(store), record.NewFakeRecorder(10))
 	look := func() time.Duration {
-		key, _ := tracker.Reports.Queue().Get()
-		defer tracker.Reports.Queue().Done(key)
+		key, _ := NewReports(tracker).Queue().Get()
+		defer NewReports(tracker).Queue().Done(key)
 		assert.Equal(t, theGang, key)
 		return r.Look(t.Context(), key)
 	}

@@ -45,7 +45,7 @@ func newTracked(t *testing.T) *tracked {
 	require.NoError(t, s.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionRequired}))
 	s.Feed.Open()
 	s.Leadership.Lead()
-	s.Reporter = New(s.Tracker.Reports, s.clock, s.client, corelisters.NewPodLister(s.informer), s.recorder)
+	s.Reporter = New(NewReports(s.Tracker), s.clock, s.client, corelisters.NewPodLister(s.informer), s.recorder)
 	s.limiter = flowcontrol.NewFakeAlwaysRateLimiter() // a thousand conditions are written at once
 	return s
 }
@@ -296,7 +296,7 @@ func TestAFollowerReportsWhenItBeginsToLead(t *testing.T) {
 	follower := gangs.New(s.clock)
 	require.NoError(t, follower.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionRequired}))
 	follower.Feed.Open()
-	s.Tracker, s.Reporter.tracker = follower, follower.Reports
+	s.Tracker, s.Reporter.tracker = follower, NewReports(follower)
 	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 1))
 	s.create(t, "m0")
 	for range 3 {

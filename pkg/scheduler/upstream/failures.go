@@ -16,10 +16,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Speaker is the component that tells users why a pod waits.
-type Speaker interface {
-	// SpeaksFor says whether a reporter of our own says why a pod waits.
-	SpeaksFor(pod *corev1.Pod) bool
+// Explainer is the component that tells users why a pod waits.
+type Explainer interface {
+	// Explains says whether a reporter of our own says why a pod waits.
+	Explains(pod *corev1.Pod) bool
 	// Fail notes that a pod has found no node.
 	Fail(pod *corev1.Pod) (inGang bool)
 	// WaitsForQuota says whether a pod waits for quota, so that no node would help it.
@@ -27,8 +27,8 @@ type Speaker interface {
 }
 
 // HandleFailures installs our failure handler in a scheduler that does not run yet.
-func HandleFailures(sched *scheduler.Scheduler, speaker Speaker, quotaReason string) {
-	sched.FailureHandler = handleFailures(sched.FailureHandler, speaker, quotaReason)
+func HandleFailures(sched *scheduler.Scheduler, explainer Explainer, quotaReason string) {
+	sched.FailureHandler = handleFailures(sched.FailureHandler, explainer, quotaReason)
 }
 
 // handleFailures wraps what the scheduler does with a pod that could not be scheduled. For a pod for which the speaker speaks it writes
@@ -36,16 +36,16 @@ func HandleFailures(sched *scheduler.Scheduler, speaker Speaker, quotaReason str
 //
 // Why: the scheduler's own condition has the reason Unschedulable. Cluster autoscalers add nodes for it, also where only quota is missing.
 // And it would describe one pod of a gang, and overwrite what the reporter writes for all pods. A plugin cannot change the reason.
-func handleFailures(next scheduler.FailureHandlerFn, speaker Speaker, quotaReason string) scheduler.FailureHandlerFn {
+func handleFailures(next scheduler.FailureHandlerFn, explainer Explainer, quotaReason string) scheduler.FailureHandlerFn {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		if errors.Is(status.AsError(), scheduler.ErrNoNodesAvailable) {
-			speaker.Fail(pod.Pod) // in a cluster without nodes no plugin is asked
+			explainer.Fail(pod.Pod) // in a cluster without nodes no plugin is asked
 		}
 		if status.IsRejected() {
 			switch {
-			case speaker.SpeaksFor(pod.Pod):
+			case explainer.Explains(pod.Pod):
 				profile = &quietProfile{Framework: profile, ctx: ctx, silent: true}
-			case speaker.WaitsForQuota(pod.Pod):
+			case explainer.WaitsForQuota(pod.Pod):
 				profile = &quietProfile{Framework: profile, ctx: ctx, reason: quotaReason}
 			}
 		}

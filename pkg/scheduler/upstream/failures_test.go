@@ -25,20 +25,20 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// speaker says about pods by their names.
-type speaker struct{}
+// explainer says about pods by their names.
+type explainer struct{}
 
 // failed are the pods for which no plugin was asked. Tests of this package do not run in parallel.
 var failed []string
 
 // Fail writes down a pod.
-func (speaker) Fail(pod *corev1.Pod) bool {
+func (explainer) Fail(pod *corev1.Pod) bool {
 	failed = append(failed, pod.Name)
 	return true
 }
 
-func (speaker) SpeaksFor(pod *corev1.Pod) bool     { return pod.Name == "member" }
-func (speaker) WaitsForQuota(pod *corev1.Pod) bool { return pod.Name == "short" }
+func (explainer) Explains(pod *corev1.Pod) bool      { return pod.Name == "member" }
+func (explainer) WaitsForQuota(pod *corev1.Pod) bool { return pod.Name == "short" }
 
 // usedByFailures has the methods of a profile that upstream's failure handler uses, and the ones that our handler uses. All other methods
 // belong to a nil interface. When upstream begins to use one, the tests panic, and it must be seen whether quietProfile is to change it.
@@ -79,7 +79,7 @@ func fail(t *testing.T, name string, status *fwk.Status, cacher fwk.APICacher) *
 	require.NoError(t, err)
 	profile.informers.Start(t.Context().Done())
 	profile.informers.WaitForCacheSync(t.Context().Done())
-	HandleFailures(sched, speaker{}, "WaitingForQuota")
+	HandleFailures(sched, explainer{}, "WaitingForQuota")
 	info, err := framework.NewPodInfo(pod)
 	require.NoError(t, err)
 	client.ClearActions()

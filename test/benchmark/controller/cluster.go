@@ -15,8 +15,8 @@ import (
 
 const (
 	namespace = metav1.NamespaceDefault
-	// patience is how long one part of a run may take.
-	patience = 10 * time.Minute
+	// timeout is how long one part of a run may take.
+	timeout = 10 * time.Minute
 	// look is how often what is waited for is looked at.
 	look = 50 * time.Millisecond
 )
@@ -35,7 +35,7 @@ func start(ctx context.Context, options localcluster.Options) (*bench, error) {
 
 // await looks until something has come about.
 func await(ctx context.Context, what string, met wait.ConditionWithContextFunc) error {
-	if err := wait.PollUntilContextTimeout(ctx, look, patience, true, met); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, look, timeout, true, met); err != nil {
 		return fmt.Errorf("waiting until %s: %w", what, err)
 	}
 	return nil

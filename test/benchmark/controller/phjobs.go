@@ -190,7 +190,7 @@ var errNoneRuns = errors.New("no PhJob has a pod")
 // timeStarts ends the PhJob that has the quota, several times. It returns within what time nine of ten next PhJobs got the quota. At the end one
 // PhJob has the quota and runs.
 func (b *bench) timeStarts(ctx context.Context, n int) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	jobs, err := b.Muster.PrimehubV1alpha1().PhJobs(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {

@@ -82,7 +82,7 @@ func share(all []delays, these, of int, which func(delays) time.Duration) float6
 
 // timeJob creates a Job, waits until its pods are bound, and gives it one pod more.
 func (b *bench) timeJob(ctx context.Context, log *watchlog.Log, name string) (d delays, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	began := time.Now()
 	job := mustertesting.MakeJob(name).Plugin("svc").Task(mustertesting.MakeTask("worker", promptPods).Requests("cpu", "100m")).Obj()

@@ -25,7 +25,7 @@ const (
 // measureGPUs has pods of one GPU each run on all GPUs, in a queue that borrows half of them. A Job of another queue takes one back, several
 // times, and then one gang half of the nodes. All programs run as shipped. The victims are bound pods without Jobs, which saves minutes of preparation.
 func measureGPUs(ctx context.Context, o *options) ([]report.Figure, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
 	b, err := start(ctx, localcluster.Options{
 		Nodes: o.nodes, NodeCPU: "32", NodeMemory: "256Gi", NodeResources: map[string]string{gpu: strconv.Itoa(gpusPerNode)},

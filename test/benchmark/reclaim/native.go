@@ -112,7 +112,7 @@ func (s shape) judge(own, upstream []outcome) []report.Figure {
 
 // run fills the nodes, submits the gangs and measures until all are bound. Gangs that are not within patience count with that time.
 func (b *bench) run(ctx context.Context, v variant, s shape) (outcome, error) {
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	b.pods.reset()
 	var pods []*corev1.Pod
@@ -135,13 +135,13 @@ func (b *bench) run(ctx context.Context, v variant, s shape) (outcome, error) {
 	err = b.pods.await(limited, "the gangs are bound", func() bool { return b.pods.role(waits).bound == all })
 	result := outcome{b.pods.role(waits).lastBound.Sub(begun).Seconds(), b.pods.role(runs).gone}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		fmt.Printf("%s: only %d of %d pods are bound within %v\n", v.name, b.pods.role(waits).bound, all, patience)
-		result.seconds, err = patience.Seconds(), nil
+		fmt.Printf("%s: only %d of %d pods are bound within %v\n", v.name, b.pods.role(waits).bound, all, timeout)
+		result.seconds, err = timeout.Seconds(), nil
 	}
 	if err != nil {
 		return outcome{}, err
 	}
-	emptying, stop := context.WithTimeout(ctx, patience)
+	emptying, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
 	return result, b.empty(emptying, v)
 }

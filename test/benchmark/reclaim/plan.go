@@ -77,7 +77,7 @@ type planned struct {
 
 // plan fills the nodes, submits the gang and waits until it is bound.
 func (b *bench) plan(ctx context.Context, nodes int) (p planned, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	b.pods.reset()
 	var pods []*corev1.Pod

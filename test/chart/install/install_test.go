@@ -59,7 +59,7 @@ func install(t *testing.T, values map[string]any) {
 	t.Helper()
 	do := action.NewInstall(configuration(t))
 	do.ReleaseName, do.Namespace, do.CreateNamespace = release, namespace, true
-	do.WaitStrategy, do.Timeout = kube.HookOnlyStrategy, installation.Patience
+	do.WaitStrategy, do.Timeout = kube.HookOnlyStrategy, installation.Timeout
 	_, err := do.RunWithContext(t.Context(), chart(t), values)
 	require.NoError(t, err)
 }
@@ -67,7 +67,7 @@ func install(t *testing.T, values map[string]any) {
 func upgrade(t *testing.T, values map[string]any) {
 	t.Helper()
 	do := action.NewUpgrade(configuration(t))
-	do.Namespace, do.WaitStrategy, do.Timeout = namespace, kube.HookOnlyStrategy, installation.Patience
+	do.Namespace, do.WaitStrategy, do.Timeout = namespace, kube.HookOnlyStrategy, installation.Timeout
 	_, err := do.RunWithContext(t.Context(), release, chart(t), values)
 	require.NoError(t, err)
 }
@@ -75,7 +75,7 @@ func upgrade(t *testing.T, values map[string]any) {
 func rollBack(t *testing.T) {
 	t.Helper()
 	do := action.NewRollback(configuration(t))
-	do.WaitStrategy, do.Timeout = kube.HookOnlyStrategy, installation.Patience
+	do.WaitStrategy, do.Timeout = kube.HookOnlyStrategy, installation.Timeout
 	require.NoError(t, do.Run(release))
 }
 
@@ -83,7 +83,7 @@ func rollBack(t *testing.T) {
 func uninstall(t *testing.T) {
 	t.Helper()
 	do := action.NewUninstall(configuration(t))
-	do.WaitStrategy, do.Timeout = kube.LegacyStrategy, installation.Patience
+	do.WaitStrategy, do.Timeout = kube.LegacyStrategy, installation.Timeout
 	_, err := do.Run(release)
 	require.NoError(t, err)
 }
@@ -92,7 +92,7 @@ func uninstall(t *testing.T) {
 func createJob(k installation.Kubectl) {
 	k.T.Helper()
 	var out string
-	err := wait.PollUntilContextTimeout(k.T.Context(), 200*time.Millisecond, installation.Patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(k.T.Context(), 200*time.Millisecond, installation.Timeout, true, func(ctx context.Context) (bool, error) {
 		var err error
 		out, err = k.Try(ctx, installation.Job, "create", "-f", "-")
 		return err == nil, nil

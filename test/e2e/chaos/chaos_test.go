@@ -40,8 +40,8 @@ const (
 	defaultDuration = 40 * time.Second
 	// nodes hold all pods at once: nothing has to wait for room.
 	nodes = 12
-	// calmPatience is how long the Jobs may take to end once the killing has.
-	calmPatience = 4 * time.Minute
+	// calmTimeout is how long the Jobs may take to end once the killing has.
+	calmTimeout = 4 * time.Minute
 )
 
 // TestJobsOutliveTheirCluster (the goal of 200 Jobs with restarts). Every Job has the same end as in a run without kills, whatever is
@@ -67,7 +67,7 @@ func TestJobsOutliveTheirCluster(t *testing.T) {
 	calm := time.Now()
 	go killer.wakeKubelets(users, s.Namespace)
 
-	s.Within(calmPatience, "all Jobs have come to their end", func() bool { return len(c.unfinished()) == 0 }, func() any { return c.unfinished() })
+	s.Within(calmTimeout, "all Jobs have come to their end", func() bool { return len(c.unfinished()) == 0 }, func() any { return c.unfinished() })
 	stop()
 	<-done
 	c.report(t, calm)
@@ -294,7 +294,7 @@ func (c *workload) verifyRuns(t *testing.T, m *member) bool {
 // verifyNothingIsLeft waits until what ended Jobs do not need is gone.
 func (c *workload) verifyNothingIsLeft(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Timeout)
 	defer cancel()
 	left := 0
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {

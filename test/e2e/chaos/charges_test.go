@@ -33,7 +33,7 @@ func metric(t *testing.T, page []byte, name string) float64 {
 // verifyNoCharge waits until no pod is left and no queue is charged. It requires that the scheduler's state has not drifted.
 func verifyNoCharge(t *testing.T, story *harness.Story) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Timeout)
 	defer cancel()
 	charged := regexp.MustCompile(`(?m)^muster_queue_(used|assumed)\{.*\} [^0].*$`)
 	var left [][]byte

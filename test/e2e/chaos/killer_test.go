@@ -55,7 +55,7 @@ func (k *killer) run(duration time.Duration) {
 // replace kills a part and starts it again on what it left on the disk.
 func (k *killer) replace(part string) {
 	k.t.Helper()
-	ctx, cancel := context.WithTimeout(k.t.Context(), mustertesting.Patience)
+	ctx, cancel := context.WithTimeout(k.t.Context(), mustertesting.Timeout)
 	defer cancel()
 	require.NoError(k.t, k.cluster.Kill(part, syscall.SIGKILL))
 	require.NoError(k.t, k.cluster.AwaitEnd(ctx, part))
@@ -66,7 +66,7 @@ func (k *killer) replace(part string) {
 // new one would wait until the nodes' leases of the old one have expired, so they are taken away.
 func (k *killer) replaceKubelets() {
 	k.t.Helper()
-	ctx, cancel := context.WithTimeout(k.t.Context(), mustertesting.Patience)
+	ctx, cancel := context.WithTimeout(k.t.Context(), mustertesting.Timeout)
 	defer cancel()
 	require.NoError(k.t, k.cluster.Kill(localcluster.KWOK, syscall.SIGKILL))
 	require.NoError(k.t, k.cluster.AwaitEnd(ctx, localcluster.KWOK))

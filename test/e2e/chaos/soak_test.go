@@ -48,7 +48,7 @@ func TestSoak(t *testing.T) {
 	s.invent(int(duration.Minutes() * float64(rate)))
 
 	// A user that waits for a Job that never ends is told so by the deadline.
-	ctx, stop := context.WithTimeout(t.Context(), duration+calmPatience)
+	ctx, stop := context.WithTimeout(t.Context(), duration+calmTimeout)
 	defer stop()
 	done := make(chan struct{})
 	go func() {

@@ -148,7 +148,7 @@ func TestAJobIsStoppedAndStarted(t *testing.T) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Get(s.Ctx, "job", metav1.GetOptions{})
 		assert.True(c, apierrors.IsNotFound(err))
-	}, mustertesting.Patience, mustertesting.Patience/100)
+	}, mustertesting.Timeout, mustertesting.Timeout/100)
 
 	unknown := called(s, "muster", "job", "suspend", "nothing", "-n", s.Namespace)
 	assert.Equal(t, 1, unknown.code)
@@ -181,7 +181,7 @@ func TestQueuesAreListedOpenedAndClosed(t *testing.T) {
 	assert.Contains(t, muster(s, "queue", "tree", "-o", "yaml"), "  name: "+team+"\n  parent: "+s.Namespace+"\n")
 	tree := muster(s, "queue", "tree")
 	assert.Regexp(t, `(?m)^root `, tree)
-	assert.Regexp(t, `(?m)^  `+s.Namespace+` +Open +0 +0 +- +8 cpu\n    `+team+` +Open`, tree)
+	assert.Regexp(t, `(?m)^  `+s.Namespace+` +Open +0 +0 +- +- +- +- +- +8 cpu\n    `+team+` +Open`, tree)
 
 	assert.Equal(t, "queue "+team+" is asked to close: it is Closed now\n", muster(s, "queue", "close", team))
 	queueIs(s, team, schedulingv1beta1.QueueStateClosed)
@@ -246,7 +246,7 @@ func TestAJobIsUpdated(t *testing.T) {
 	s.JobPhase(job, batchv1alpha1.Running)
 	assert.Equal(t, "job job updated\n", muster(s, "job", "update", "job", "--task", "worker=3", "--min", "1", "--time", "1h"))
 	assert.Equal(t, "job.batch.volcano.sh/checked created (server dry run)\n", muster(s, "job", "run", "checked", "--dry-run=server"))
-	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.EqualValues(c, 3, s.Job(job).Status.Running) }, mustertesting.Patience, mustertesting.Patience/100)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.EqualValues(c, 3, s.Job(job).Status.Running) }, mustertesting.Timeout, mustertesting.Timeout/100)
 	spec := s.Job(job).Spec
 	assert.EqualValues(t, 1, spec.MinAvailable)
 	assert.EqualValues(t, 3600, *spec.ActiveDeadlineSeconds)
@@ -273,7 +273,7 @@ func TestAPhJobIsRunAndCancelled(t *testing.T) {
 func queueIs(s *harness.Story, name string, state schedulingv1beta1.QueueState) {
 	s.T.Helper()
 	require.EventuallyWithT(s.T, func(c *assert.CollectT) { assert.Equal(c, state, s.Queue(name).Status.State) },
-		mustertesting.Patience, mustertesting.Patience/100)
+		mustertesting.Timeout, mustertesting.Timeout/100)
 }
 
 func TestVersionAndCompletion(t *testing.T) {

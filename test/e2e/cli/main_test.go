@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	harness.Main(m, localcluster.Options{Nodes: 1})
+	harness.Main(m, localcluster.Options{Nodes: 1, History: true})
 }
 
 // limit is how long one command may take.

@@ -96,7 +96,7 @@ func TestTheShortProgramsOfVolcano(t *testing.T) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Get(s.Ctx, "sub", metav1.GetOptions{})
 		assert.True(c, apierrors.IsNotFound(err))
-	}, mustertesting.Patience, mustertesting.Patience/100)
+	}, mustertesting.Timeout, mustertesting.Timeout/100)
 }
 
 func TestVcctlQueue(t *testing.T) {
@@ -118,7 +118,7 @@ func TestVcctlQueue(t *testing.T) {
 	volcano(s, "vcctl", "queue", "operate", "-n", name, "-a", "close")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.Contains(c, []schedulingv1beta1.QueueState{schedulingv1beta1.QueueStateClosing, schedulingv1beta1.QueueStateClosed}, s.Queue(name).Status.State)
-	}, mustertesting.Patience, mustertesting.Patience/100)
+	}, mustertesting.Timeout, mustertesting.Timeout/100)
 	volcano(s, "vcctl", "queue", "operate", "-n", name, "-a", "open")
 	queueIs(s, name, schedulingv1beta1.QueueStateOpen)
 

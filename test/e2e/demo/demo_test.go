@@ -17,8 +17,8 @@ import (
 	"github.com/muster-sched/muster/pkg/localcluster"
 )
 
-// patience is how long the demo may take on a machine that does other work beside it. Alone it takes a minute.
-const patience = 5 * time.Minute
+// timeout is how long the demo may take on a machine that does other work beside it. Alone it takes a minute.
+const timeout = 5 * time.Minute
 
 func TestTheDemoHoldsAndLeavesNothingBehind(t *testing.T) {
 	binaries, err := localcluster.DefaultBinDir()
@@ -27,7 +27,7 @@ func TestTheDemoHoldsAndLeavesNothingBehind(t *testing.T) {
 	require.FileExists(t, program, "run `make build` first")
 	temporary := t.TempDir()
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	demo := exec.CommandContext(ctx, program, "demo")
 	demo.Env = append(os.Environ(), "TMPDIR="+temporary)

@@ -22,8 +22,8 @@ import (
 // parallel is how many tests of a package run at the same time. They wait more than they compute.
 const parallel = "8"
 
-// stopPatience is how long the cluster may take to go down.
-const stopPatience = time.Minute
+// stopTimeout is how long the cluster may take to go down.
+const stopTimeout = time.Minute
 
 // Cluster is the cluster that all tests of a package share, with clients and the record of its watches.
 type Cluster struct {
@@ -130,7 +130,7 @@ func bringDown(cluster *localcluster.Cluster, dir string, keepLogs bool) error {
 		}
 		fmt.Fprintln(os.Stderr, "the logs of the cluster are in", kept)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := cluster.Down(ctx); err != nil {
 		return fmt.Errorf("stopping the cluster: %w", err)

@@ -18,6 +18,7 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // ReadJob reads the Job of a file, with no field that Jobs do not have. Tasks whose template the file leaves out get one
@@ -115,7 +116,7 @@ const refusal = "the test forbids it"
 // RefuseGroupStatuses has the API server refuse the statuses of the PodGroups of the test's namespace, until allow is called.
 func (s *Story) RefuseGroupStatuses() (allow func()) {
 	s.T.Helper()
-	allow = mustertesting.Refuse(s.T, s.Kube, mustertesting.Refusal{
+	allow = clients.Refuse(s.T, s.Kube, clients.Refusal{
 		Namespace: s.Namespace, Group: schedulingv1beta1.GroupName, Version: "*", Resource: "podgroups/status",
 		Operation: admissionregistrationv1.Update, Message: refusal,
 	})
@@ -136,6 +137,6 @@ func (s *Story) awaitRefusal() {
 			_, err = groups.UpdateStatus(s.Ctx, probe, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
 		}
 		return err != nil && strings.Contains(err.Error(), refusal)
-	}, mustertesting.Patience, 50*time.Millisecond, "the policy is in force")
+	}, mustertesting.Timeout, 50*time.Millisecond, "the policy is in force")
 	require.NoError(s.T, groups.Delete(s.Ctx, name, metav1.DeleteOptions{}))
 }

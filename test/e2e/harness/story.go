@@ -19,6 +19,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
@@ -27,7 +28,7 @@ const ownerLabel = "muster.sh/e2e"
 
 // Story is one test on the shared cluster: a namespace, nodes that only its own pods go to, and verbs.
 type Story struct {
-	*mustertesting.Expect
+	*clients.Expect
 	*Cluster
 	T         testing.TB
 	Ctx       context.Context
@@ -36,11 +37,11 @@ type Story struct {
 	nodes int
 }
 
-// New makes a namespace for a test. It is deleted, without waiting, when the test has ended.
+// New makes a namespace for a test. When the test has ended, all that runs in the namespace is deleted, without waiting.
 func New(t testing.TB) *Story {
 	t.Helper()
 	require.NotNil(t, shared, "the package's TestMain does not call harness.Main")
-	s := &Story{Expect: mustertesting.NewExpect(t, shared.Log), Cluster: shared, T: t, Ctx: t.Context()}
+	s := &Story{Expect: clients.NewExpect(t, shared.Log), Cluster: shared, T: t, Ctx: t.Context()}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: slug(t.Name()) + "-"}}
 	created, err := s.Kube.CoreV1().Namespaces().Create(s.Ctx, namespace, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -49,13 +50,34 @@ func New(t testing.TB) *Story {
 		if t.Failed() {
 			t.Logf("the record of namespace %s:\n%s", s.Namespace, s.describe())
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		if err := s.Kube.CoreV1().Namespaces().Delete(ctx, s.Namespace, metav1.DeleteOptions{}); err != nil {
-			t.Errorf("deleting the test's namespace: %v", err)
+		if err := s.deleteAll(ctx); err != nil {
+			t.Errorf("deleting what the test has made: %v", err)
 		}
 	})
 	return s
+}
+
+// deleteAll deletes all that runs in the test's namespace, owners first. The namespace stays until the cluster goes. Its deletion would cost 80
+// requests, and many more by programs that go on to create in it. A test may have removed the kinds themselves.
+func (s *Story) deleteAll(ctx context.Context) error {
+	jobs, core, apps := s.Kube.BatchV1(), s.Kube.CoreV1(), s.Kube.AppsV1()
+	primehub := s.Muster.PrimehubV1alpha1()
+	background := metav1.DeletePropagationBackground
+	for _, deleteAll := range []func(context.Context, metav1.DeleteOptions, metav1.ListOptions) error{
+		primehub.PhSchedules(s.Namespace).DeleteCollection, primehub.PhJobs(s.Namespace).DeleteCollection,
+		s.Muster.BusV1alpha1().Commands(s.Namespace).DeleteCollection, s.Muster.BatchV1alpha1().Jobs(s.Namespace).DeleteCollection,
+		apps.Deployments(s.Namespace).DeleteCollection, apps.ReplicaSets(s.Namespace).DeleteCollection,
+		apps.StatefulSets(s.Namespace).DeleteCollection, apps.DaemonSets(s.Namespace).DeleteCollection,
+		jobs.CronJobs(s.Namespace).DeleteCollection, jobs.Jobs(s.Namespace).DeleteCollection,
+		core.Pods(s.Namespace).DeleteCollection, s.Muster.SchedulingV1beta1().PodGroups(s.Namespace).DeleteCollection,
+	} {
+		if err := deleteAll(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // slug makes the beginning of a namespace's name of a test's name.
@@ -153,7 +175,7 @@ func (s *Story) CreateQueue(wrapper *mustertesting.QueueWrapper) {
 	require.Eventually(s.T, func() bool {
 		known, err := s.Muster.SchedulingV1beta1().Queues().Get(s.Ctx, queue.Name, metav1.GetOptions{})
 		return err == nil && known.Status.State == schedulingv1beta1.QueueStateOpen
-	}, mustertesting.Patience, 50*time.Millisecond, "queue %s is open", queue.Name)
+	}, mustertesting.Timeout, 50*time.Millisecond, "queue %s is open", queue.Name)
 }
 
 // Queue reads a Queue.

@@ -82,7 +82,7 @@ func TestTheBetaWritesDefaults(t *testing.T) {
 		require.NoError(t, err, out)
 		return out
 	}
-	require.Eventually(t, func() bool { return task() == "" }, mustertesting.Patience, mustertesting.Patience/100)
+	require.Eventually(t, func() bool { return task() == "" }, mustertesting.Timeout, mustertesting.Timeout/100)
 	k.Run("apply", "-k", installation.WithComponent(t, k.Root+"/manifests/deploy", "beta-defaults"))
-	require.Eventually(t, func() bool { return task() == "default0" }, mustertesting.Patience, mustertesting.Patience/100)
+	require.Eventually(t, func() bool { return task() == "default0" }, mustertesting.Timeout, mustertesting.Timeout/100)
 }

@@ -112,7 +112,7 @@ func TestDeploymentsApply(t *testing.T) {
 	require.NoError(t, err, out)
 	assert.Equal(t, "deployment.apps/muster-controller\ndeployment.apps/muster-scheduler\n", out)
 
-	out, err = kubectl(t, "apply", "--dry-run=server", "--validate=strict", "-f", "../../../manifests/deploy/replace-default/static-pod.yaml")
+	out, err = kubectl(t, "apply", "--dry-run=server", "--validate=strict", "-k", "../../../manifests/deploy/replace-default/static-pod")
 	require.NoError(t, err, out)
 }
 
@@ -213,6 +213,14 @@ func TestOverlaysForOlderClusters(t *testing.T) {
 	}
 	assert.Equal(t, without, kinds(t, "../../../manifests/deploy/kubernetes-1.35"))
 	assert.Equal(t, beta, kinds(t, kustomization(t, "resources: [../manifests/deploy]\ncomponents: [../manifests/deploy/beta-defaults]\n")))
+}
+
+// TestTheReadersOfQueuesCanBeLeftOut (issue 44, 1): the component leaves out the binding, and nothing else.
+func TestTheReadersOfQueuesCanBeLeftOut(t *testing.T) {
+	want := kinds(t, "../../../manifests/deploy")
+	want["rbac.authorization.k8s.io/v1 ClusterRoleBinding"]--
+	got := kinds(t, kustomization(t, "resources: [../manifests/deploy]\ncomponents: [../manifests/deploy/no-queue-readers]\n"))
+	assert.Equal(t, want, got)
 }
 
 // The kustomization that the page of defaults shows does what it says.

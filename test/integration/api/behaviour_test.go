@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,7 +92,7 @@ func TestStatusIsASubresource(t *testing.T) {
 
 // marks are fields of the spec that may change, as paths.
 var marks = map[string]string{"Job": "priorityClassName", "PodGroup": "queue", "Queue": "parent", "PhJob": "displayName",
-	"PhSchedule": "recurrence.cron"}
+	"PhSchedule": "recurrence.cron", "HyperNode": "tierName", "NetworkTopology": "nodeSelector.matchLabels.a"}
 
 func setMark(object *unstructured.Unstructured, value string) {
 	at := append([]string{"spec"}, strings.Split(marks[object.GetKind()], ".")...)
@@ -120,6 +121,9 @@ func TestNamesThatUsersType(t *testing.T) {
 		phSchedules:   {"phschedule", []string{"phs"}, true},
 		images:        {"image", []string{"phimg"}, true},
 		instanceTypes: {"instancetype", []string{"phit"}, true},
+
+		hyperNodes:        {"hypernode", []string{"hn"}, false},
+		networkTopologies: {"networktopology", []string{"nettopo"}, false},
 	} {
 		list, err := server.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
 		require.NoError(t, err)
@@ -147,13 +151,18 @@ func TestColumns(t *testing.T) {
 		jobs: {[]string{"Name", "STATUS", "READY", "SUCCEEDED", "FAILED", "QUEUE", "AGE"}, []string{"REASON", "MESSAGE"},
 			[]any{"columns", "Running", "2/4", nil, nil, "default"}},
 		podGroups: {[]string{"Name", "STATUS", "minMember", "RUNNINGS", "AGE", "QUEUE"}, nil, []any{"columns", "Running", int64(2), int64(2)}},
-		queues:    {[]string{"Name", "STATE", "USED/CAPABILITY", "PENDING", "RUNNING", "AGE"}, []string{"PARENT", "INQUEUE"}, []any{"columns", "Open", "cpu 1/2"}},
-		commands:  {[]string{"Name", "Action", "Kind", "Target", "Age"}, nil, []any{"columns", "AbortJob", "Job", "j"}},
+		queues: {[]string{"Name", "STATE", "USED/CAPABILITY", "RESERVED", "SHARE", "GUARANTEE", "BORROWED", "RUNNING", "WAITING", "AGE"},
+			[]string{"PARENT", "PENDING", "INQUEUE"}, []any{"columns", "Open", "cpu 1/2", "1", "3", "2", "4", int64(5), int64(6)}},
+		commands: {[]string{"Name", "Action", "Kind", "Target", "Age"}, nil, []any{"columns", "AbortJob", "Job", "j"}},
 
 		phJobs:        {[]string{"Name", "User", "Group", "Status", "Reason", "Age"}, nil, []any{"columns", "jackpan", "phusers", "Running", "PodRunning"}},
 		phSchedules:   {[]string{"Name", "User", "Group", "Invalid", "NextRun", "Age"}, nil, []any{"columns", "jackpan", "phusers", true, "2026-01-01T00:00:00Z"}},
 		images:        {[]string{"Name", "Type", "Group", "Status", "Age"}, nil, []any{"columns", "both", "phusers", nil}},
 		instanceTypes: {[]string{"Name", "CPU", "Memory", "GPU", "Age"}, nil, []any{"columns", int64(1), "4G", int64(1)}},
+
+		hyperNodes: {[]string{"Name", "Tier", "TierName", "NodeCount", "Age"}, nil, []any{"columns", "2", "spine", int64(3)}},
+		networkTopologies: {[]string{"Name", "NODES", "VALID", "AGE"}, []string{"MESSAGE"},
+			[]any{"columns", int64(3), "True"}},
 	} {
 		t.Run(gvr.Resource, func(t *testing.T) {
 			full := merge(t, parse(t, fullObjects[gvr]), "metadata: {name: columns}")
@@ -201,7 +210,8 @@ func TestAColumnSaysZero(t *testing.T) {
 	}{
 		jobs:      {&batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: batchv1alpha1.Pending}}, []any{"zero", "Pending", nil, int64(0), int64(0), "default"}},
 		podGroups: {&schedulingv1beta1.PodGroupStatus{Phase: schedulingv1beta1.PodGroupPending}, []any{"zero", "Pending", int64(2), int64(0)}},
-		queues:    {&schedulingv1beta1.QueueStatus{State: schedulingv1beta1.QueueStateOpen}, []any{"zero", "Open", nil, int64(0), int64(0)}},
+		queues: {&schedulingv1beta1.QueueStatus{State: schedulingv1beta1.QueueStateOpen, Muster: &schedulingv1beta1.QueueStatusExtension{}},
+			[]any{"zero", "Open", nil, nil, nil, nil, nil, int64(0), int64(0)}},
 	} {
 		created := create(t, gvr, merge(t, parse(t, fullObjects[gvr]), "metadata: {name: zero}"))
 		status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.status)
@@ -243,7 +253,7 @@ func getTable(t *testing.T, gvr schema.GroupVersionResource, name string) *metav
 	raw, err := rest.RESTClientFor(tables)
 	require.NoError(t, err)
 	request := raw.Get().Resource(gvr.Resource).Name(name).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
-	if gvr != queues {
+	if !slices.Contains(ofCluster, gvr) {
 		request = request.Namespace(metav1.NamespaceDefault)
 	}
 	table := &metav1.Table{}

@@ -38,7 +38,7 @@ type constraint struct {
 const dot = "\x00"
 
 // embedded are the fields whose schemas belong to Kubernetes' own types.
-var embedded = []string{"template", "volumeClaim", "labelSelector", "metadata"}
+var embedded = []string{"template", "volumeClaim", "labelSelector", "labelMatch", "nodeSelector", "metadata"}
 
 // constraints reads all constraints from the CRDs as they are shipped.
 func constraints(t *testing.T) []constraint {
@@ -59,7 +59,7 @@ func readCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	files, err := fs.Glob(manifests.FS, "crds/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 8)
+	require.Len(t, files, 10)
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, file := range files {
 		text, err := manifests.FS.ReadFile(file)
@@ -190,6 +190,11 @@ status:
   conditions: [{type: Scheduled, status: "True", reason: tasks in gang are ready to be scheduled, transitionID: x, lastTransitionTime: "2026-01-01T00:00:00Z"}]
   running: 2
   reserved: {cpu: "3"}
+  place:
+    position: 1
+    short: {queue: default, user: ann, resource: cpu, limit: "4", free: "1", asked: "2", missing: "1"}
+    shares: [{resource: cpu, used: "3", share: "4", borrowedByOthers: "0"}]
+    foundAt: "2026-01-01T00:00:00Z"
 `,
 	queues: `
 apiVersion: scheduling.volcano.sh/v1beta1
@@ -219,7 +224,9 @@ status:
   conditions: [{type: Valid, status: "True", reason: Valid, message: "", observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}]
   muster:
     lastValid: {parent: root, guarantee: {cpu: 1}, deserved: {cpu: 1}, capability: {cpu: 1}}
-    used: cpu 1/2
+    running: 5
+    waiting: 6
+    figures: {used: cpu 1/2, reserved: "1", share: "3", guarantee: "2", borrowed: "4"}
     deserved: {cpu: 1}
     users: [{name: ann, allocated: {cpu: 1}}]
     otherUsers: 1
@@ -272,6 +279,34 @@ spec:
   nodeSelector: {a: b}
   tolerations: [{key: a, operator: Equal, value: b, effect: NoSchedule, tolerationSeconds: 5}]
   monitoring: {kept: true}
+`,
+	hyperNodes: `
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata: {name: full-hypernode}
+spec:
+  tier: 2
+  tierName: spine
+  members:
+  - {type: HyperNode, selector: {exactMatch: {name: leaf-0}}}
+  - {type: Node, selector: {regexMatch: {pattern: '^node-[0-9]+$'}}}
+  - {type: Node, selector: {labelMatch: {matchLabels: {rack: r1}}}}
+status:
+  nodeCount: 3
+  conditions: [{type: Valid, status: "True", reason: Valid, message: "", observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}]
+`,
+	networkTopologies: `
+apiVersion: muster.sh/v1alpha1
+kind: NetworkTopology
+metadata: {name: full-topology}
+spec:
+  nodeSelector: {matchLabels: {a: b}}
+  levels:
+  - {nodeLabel: example.com/spine, tierName: spine, tier: 2}
+  - {nodeLabel: example.com/leaf, tierName: leaf, tier: 1}
+status:
+  nodeCount: 3
+  conditions: [{type: Valid, status: "True", reason: Valid, message: all is used, observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}]
 `,
 }
 
@@ -428,7 +463,7 @@ func replaceIn(t *testing.T, container any, steps []string, at string, change fu
 				list[i] = change(list[i])
 				return fmt.Sprintf("%s[%d]", at, i)
 			}
-			if item, isMap := list[i].(map[string]any); !isMap || item[steps[1]] != nil {
+			if leadsTo(list[i], steps[1:]) {
 				return replaceIn(t, list[i], steps[1:], fmt.Sprintf("%s[%d]", at, i), change)
 			}
 		}
@@ -451,6 +486,12 @@ func replaceIn(t *testing.T, container any, steps []string, at string, change fu
 	}
 	require.Contains(t, fields, step, "the full object lacks %s", at)
 	return replaceIn(t, fields[step], steps[1:], at, change)
+}
+
+// leadsTo tells whether steps of fields lead from an item to the one before the last. Of lists and other maps only the first step is looked at.
+func leadsTo(item any, steps []string) bool {
+	fields, isMap := item.(map[string]any)
+	return !isMap || steps[0] == "[]" || steps[0] == "{}" || fields[steps[0]] != nil && (len(steps) <= 2 || leadsTo(fields[steps[0]], steps[1:]))
 }
 
 // The API server gives the rules of one object a cost budget, which the largest object must not use up.
@@ -483,5 +524,20 @@ func TestTheLargestJobIsTaken(t *testing.T) {
 
 	created.Object["spec"].(map[string]any)["minAvailable"] = int64(100)
 	_, err := resource(jobs).Update(t.Context(), created, metav1.UpdateOptions{})
+	require.NoError(t, err)
+}
+
+// A zone of 10,000 nodes that are named one by one is as large as a HyperNode may be.
+func TestTheLargestHyperNodeIsTaken(t *testing.T) {
+	var members []any
+	for i := range 10_000 {
+		members = append(members, map[string]any{"type": "Node", "selector": map[string]any{"exactMatch": map[string]any{"name": fmt.Sprintf("node-%d.%s", i, strings.Repeat("n", 40))}}})
+	}
+	zone := normal(t, parse(t, smallHyperNode))
+	zone["metadata"] = map[string]any{"name": "large"}
+	zone["spec"] = map[string]any{"tier": int64(1), "members": members}
+	created := create(t, hyperNodes, zone)
+	require.NoError(t, unstructured.SetNestedField(created.Object, "zone", "spec", "tierName"))
+	_, err := resource(hyperNodes).Update(t.Context(), created, metav1.UpdateOptions{})
 	require.NoError(t, err)
 }

@@ -4,6 +4,7 @@ package api_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,13 @@ var (
 	phSchedules   = schema.GroupVersionResource{Group: "primehub.io", Version: "v1alpha1", Resource: "phschedules"}
 	images        = schema.GroupVersionResource{Group: "primehub.io", Version: "v1alpha1", Resource: "images"}
 	instanceTypes = schema.GroupVersionResource{Group: "primehub.io", Version: "v1alpha1", Resource: "instancetypes"}
+
+	hyperNodes        = schema.GroupVersionResource{Group: "topology.volcano.sh", Version: "v1alpha1", Resource: "hypernodes"}
+	networkTopologies = schema.GroupVersionResource{Group: "muster.sh", Version: "v1alpha1", Resource: "networktopologies"}
 )
+
+// ofCluster are the resources without a namespace.
+var ofCluster = []schema.GroupVersionResource{queues, hyperNodes, networkTopologies}
 
 // TestMain starts these, and all tests share them. Tests that store objects give them names of their own.
 var (
@@ -50,7 +57,7 @@ func TestMain(m *testing.M) {
 
 // resource returns the client for objects of a kind; all namespaced ones live in the namespace default.
 func resource(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
-	if gvr == queues {
+	if slices.Contains(ofCluster, gvr) {
 		return client.Resource(gvr)
 	}
 	return client.Resource(gvr).Namespace(metav1.NamespaceDefault)

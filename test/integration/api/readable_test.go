@@ -24,8 +24,10 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "github.com/muster-sched/muster/pkg/apis/topology/v1alpha1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned/scheme"
 )
@@ -44,6 +46,9 @@ var readTypes = map[schema.GroupVersionResource]reflect.Type{
 	phSchedules:   reflect.TypeFor[primehubv1alpha1.PhSchedule](),
 	images:        reflect.TypeFor[primehubv1alpha1.Image](),
 	instanceTypes: reflect.TypeFor[primehubv1alpha1.InstanceType](),
+
+	hyperNodes:        reflect.TypeFor[topologyv1alpha1.HyperNode](),
+	networkTopologies: reflect.TypeFor[musterv1alpha1.NetworkTopology](),
 }
 
 // richTemplate is a pod template with fields of each type that templates have.

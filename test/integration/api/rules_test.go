@@ -44,6 +44,23 @@ action: AbortJob
 target: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: j, uid: u}
 `
 
+const smallHyperNode = `
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata: {name: small}
+spec: {tier: 1, members: [{type: Node, selector: {exactMatch: {name: node-0}}}]}
+`
+
+const smallTopology = `
+apiVersion: muster.sh/v1alpha1
+kind: NetworkTopology
+metadata: {name: small}
+spec: {levels: [{nodeLabel: spine}, {nodeLabel: example.com/leaf}]}
+`
+
+// member makes a HyperNode patch of a member.
+func member(text string) string { return "spec: {members: [" + text + "]}" }
+
 const smallPhJobSpec = `{displayName: d, userId: u, groupId: g, groupName: phusers, instanceType: t, image: i, command: c}`
 
 const smallPhJob = `
@@ -337,12 +354,69 @@ var rules = map[string]rule{
 		field:   "spec.recurrence.cron",
 		message: "a custom recurrence needs a cron expression of five fields",
 	},
+	"a HyperNode has members": {
+		base:    smallHyperNode,
+		keeps:   []string{`{}`},
+		breaks:  `spec: {members: null}`,
+		field:   "spec",
+		message: "member must have at least one member",
+	},
+	"a member is selected": {
+		base: smallHyperNode,
+		keeps: []string{member(`{type: Node, selector: {labelMatch: {}}}`), member(`{type: Node, selector: {regexMatch: {pattern: ^a}}}`),
+			member(`{type: HyperNode, selector: {exactMatch: {name: leaf.0}}}`)},
+		breaks:  member(`{type: Node}`),
+		field:   "spec.members[0].selector",
+		message: "Either ExactMatch or RegexMatch or LabelMatch must be specified: member selector must have one of exactMatch, regexMatch, or labelMatch",
+	},
+	"a member is selected in one way": {
+		base:    smallHyperNode,
+		keeps:   []string{member(`{type: Node, selector: {labelMatch: {matchLabels: {a: b}}}}`)},
+		breaks:  member(`{type: Node, selector: {exactMatch: {name: a}, labelMatch: {matchLabels: {a: b}}}}`),
+		field:   "spec.members[0].selector",
+		message: "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified: cannot specify more than one selector type",
+	},
+	"a pattern is a regular expression": {
+		base:    smallHyperNode,
+		keeps:   []string{member(`{type: Node, selector: {regexMatch: {pattern: "^(a|b)[0-9]{3}$"}}}`)},
+		breaks:  member(`{type: Node, selector: {regexMatch: {pattern: "node-(1"}}}`),
+		field:   "spec.members[0].selector.regexMatch.pattern",
+		message: "member regexMatch pattern is invalid",
+	},
+	"a NetworkTopology has levels": {
+		base:    smallTopology,
+		keeps:   []string{`{}`},
+		breaks:  `spec: null`,
+		field:   "spec",
+		message: "name the labels in spec.levels",
+	},
+	"a label is a level once": {
+		base:    smallTopology,
+		keeps:   []string{`spec: {levels: [{nodeLabel: a}, {nodeLabel: b}]}`},
+		breaks:  `spec: {levels: [{nodeLabel: a}, {nodeLabel: b}, {nodeLabel: a}]}`,
+		field:   "spec.levels",
+		message: "duplicated nodeLabel: name each label once",
+	},
+	"the node itself is the last level": {
+		base:    smallTopology,
+		keeps:   []string{`spec: {levels: [{nodeLabel: a, tier: 3}, {nodeLabel: kubernetes.io/hostname}]}`},
+		breaks:  `spec: {levels: [{nodeLabel: kubernetes.io/hostname}]}`,
+		field:   "spec.levels",
+		message: "kubernetes.io/hostname stands for the node itself: leave it out, or make it the last of several levels, without a tier",
+	},
+	"tiers fall": {
+		base:    smallTopology,
+		keeps:   []string{`spec: {levels: [{nodeLabel: a, tier: 9}, {nodeLabel: b, tier: 2}]}`},
+		breaks:  `spec: {levels: [{nodeLabel: a, tier: 2}, {nodeLabel: b, tier: 2}]}`,
+		field:   "spec.levels",
+		message: "the tiers must fall from level to level: lower them, or leave tier out in all levels",
+	},
 }
 
 // resourceOf tells the resource of an object by its kind.
 func resourceOf(object map[string]any) schema.GroupVersionResource {
 	return map[string]schema.GroupVersionResource{"Job": jobs, "PodGroup": podGroups, "Queue": queues, "Command": commands, "Pod": pods,
-		"PhJob": phJobs, "PhSchedule": phSchedules}[object["kind"].(string)]
+		"PhJob": phJobs, "PhSchedule": phSchedules, "HyperNode": hyperNodes, "NetworkTopology": networkTopologies}[object["kind"].(string)]
 }
 
 func TestRulesTakeWhatKeepsThem(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -120,11 +119,9 @@ func judge(t *testing.T, object map[string]any, taken bool) {
 		return
 	}
 	job = defaults.Job(job, "")
-	for _, problems := range []field.ErrorList{validation.Job(job), validation.Unsupported(job)} {
-		for _, problem := range problems {
-			assert.NotEmpty(t, problem.Field, "%v of %s", problem, text(object))
-			assert.NotEmpty(t, problem.Detail, "%v of %s", problem, text(object))
-		}
+	for _, problem := range validation.Job(job) {
+		assert.NotEmpty(t, problem.Field, "%v of %s", problem, text(object))
+		assert.NotEmpty(t, problem.Detail, "%v of %s", problem, text(object))
 	}
 	validation.NeverFires(job)
 }

@@ -12,6 +12,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/test/simulation"
 )
 
 func groupOf(pod *corev1.Pod) string { return pod.Annotations[schedulingv1beta1.GroupNameAnnotation] }
@@ -43,7 +44,7 @@ type run struct {
 func (w *world) viewOf(pods []*corev1.Pod, groups []*schedulingv1beta1.PodGroup, nodes []*corev1.Node, queues []*schedulingv1beta1.Queue) view {
 	v := view{nodes: nodes, groups: map[string]*schedulingv1beta1.PodGroup{}, ended: w.ended}
 	for _, pod := range pods {
-		if !finished(pod) {
+		if !simulation.Finished(pod) {
 			v.pods = append(v.pods, pod)
 		}
 	}
@@ -58,8 +59,8 @@ func (w *world) viewOf(pods []*corev1.Pod, groups []*schedulingv1beta1.PodGroup,
 
 // told is what the scheduler has been told, now what the API has.
 func (w *world) told() view {
-	return w.viewOf(seenBy[*corev1.Pod](w.api, podsResource), seenBy[*schedulingv1beta1.PodGroup](w.api, groupsResource),
-		seenBy[*corev1.Node](w.api, nodesResource), seenBy[*schedulingv1beta1.Queue](w.api, queuesResource))
+	return w.viewOf(simulation.SeenBy[*corev1.Pod](w.api, simulation.Pods), simulation.SeenBy[*schedulingv1beta1.PodGroup](w.api, simulation.PodGroups),
+		simulation.SeenBy[*corev1.Node](w.api, simulation.Nodes), simulation.SeenBy[*schedulingv1beta1.Queue](w.api, simulation.Queues))
 }
 
 func (w *world) now() view {

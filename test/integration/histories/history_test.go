@@ -17,6 +17,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/test/simulation"
 )
 
 // histories is how many random histories the test goes through in continuous integration; -rapid.checks says another number.
@@ -114,7 +115,7 @@ func (w *world) createGang() {
 
 func (w *world) createGroup(group *schedulingv1beta1.PodGroup) {
 	w.note("create %s, minimum %d %v, queue %q, %s", group.Name, group.Spec.MinMember, group.Spec.MinTaskMember, group.Spec.Queue, group.Status.Phase)
-	if err := w.api.Create(groupsResource, group, namespace); err != nil {
+	if err := w.api.Create(simulation.PodGroups, group, namespace); err != nil {
 		w.t.Fatal(err)
 	}
 	w.settle()
@@ -182,7 +183,7 @@ func (w *world) decide(tried *attempt, doom fate) {
 		w.excused = w.excused || !w.isTold(tried)
 		if w.oneIn(2, "lags") { // otherwise the failure, which is written to the pod, shows again that it is bound
 			w.note("watches of pods lag")
-			w.api.hold(podsResource)
+			w.api.Hold(simulation.Pods)
 		}
 		close(tried.lost)
 		w.settle()
@@ -201,7 +202,7 @@ func (w *world) runControllers() {
 	for _, group := range w.groups() {
 		status := w.statusOf(v, group)
 		if status.Phase != group.Status.Phase || status.Succeeded != group.Status.Succeeded || !ptr.Equal(status.JobVersion, group.Status.JobVersion) {
-			update(w, groupsResource, group, func(g *schedulingv1beta1.PodGroup) { g.Status = status })
+			update(w, simulation.PodGroups, group, func(g *schedulingv1beta1.PodGroup) { g.Status = status })
 		}
 	}
 	w.collectPods()
@@ -239,7 +240,7 @@ func (w *world) collectPods() {
 	for _, pod := range w.pods() {
 		if pod.DeletionTimestamp != nil || pod.Spec.NodeName != "" && !nodes[pod.Spec.NodeName] {
 			w.note("%s is gone", pod.Name)
-			w.remove(podsResource, pod)
+			w.remove(simulation.Pods, pod)
 		}
 	}
 }
@@ -253,10 +254,10 @@ func (w *world) endPod() {
 	switch how := w.draw("how", 0, 3); {
 	case how == 0:
 		w.note("%s is deleted", pod.Name)
-		w.remove(podsResource, pod)
+		w.remove(simulation.Pods, pod)
 	case how == 1:
 		w.terminate(pod)
-	case pod.Spec.NodeName != "" && !finished(pod):
+	case pod.Spec.NodeName != "" && !simulation.Finished(pod):
 		w.finish(pod, []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}[how-2])
 	}
 }
@@ -269,12 +270,12 @@ func (w *world) finish(pod *corev1.Pod, phase corev1.PodPhase) {
 		}
 		w.ended[of].Insert(pod.UID)
 	}
-	update(w, podsResource, pod, func(p *corev1.Pod) { p.Status.Phase = phase })
+	update(w, simulation.Pods, pod, func(p *corev1.Pod) { p.Status.Phase = phase })
 }
 
 func (w *world) terminate(pod *corev1.Pod) {
 	w.note("%s is being deleted", pod.Name)
-	update(w, podsResource, pod, func(p *corev1.Pod) {
+	update(w, simulation.Pods, pod, func(p *corev1.Pod) {
 		now := metav1.Now()
 		p.DeletionTimestamp = &now
 	})
@@ -304,7 +305,7 @@ func (w *world) changeMinimum() {
 	if group, ok := pick(w, "gang", w.groups()); ok {
 		n := w.draw("minimum", 0, 5)
 		w.note("%s has a minimum of %d", group.Name, n)
-		update(w, groupsResource, group, func(g *schedulingv1beta1.PodGroup) { g.Spec.MinMember = int32(n) })
+		update(w, simulation.PodGroups, group, func(g *schedulingv1beta1.PodGroup) { g.Spec.MinMember = int32(n) })
 	}
 }
 
@@ -313,7 +314,7 @@ func (w *world) changeQueueOfGang() {
 		queue := []string{"", queueName}[w.draw("queue", 0, 1)]
 		w.note("%s moves to queue %q", group.Name, queue)
 		w.excused = true
-		update(w, groupsResource, group, func(g *schedulingv1beta1.PodGroup) { g.Spec.Queue = queue })
+		update(w, simulation.PodGroups, group, func(g *schedulingv1beta1.PodGroup) { g.Spec.Queue = queue })
 	}
 }
 
@@ -324,7 +325,7 @@ func (w *world) removeGroup() {
 		return
 	}
 	w.note("%s is deleted", group.Name)
-	w.remove(groupsResource, group)
+	w.remove(simulation.PodGroups, group)
 	if w.oneIn(2, "again") {
 		// Its members use no queue in between, and room that other gangs were given meanwhile is theirs.
 		w.excused = w.excused || group.Spec.Queue != "" && w.anyHasRoom(group.Name)
@@ -350,16 +351,16 @@ func (w *world) changeNode() {
 		w.createNode()
 	case how == 1:
 		w.note("%s is gone", node.Name)
-		w.remove(nodesResource, node)
+		w.remove(simulation.Nodes, node)
 	case how == 2:
 		cpu := w.draw("cpu", 1, 8)
 		w.note("%s has %d CPUs", node.Name, cpu)
-		update(w, nodesResource, node, func(n *corev1.Node) {
+		update(w, simulation.Nodes, node, func(n *corev1.Node) {
 			n.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(int64(cpu), resource.DecimalSI)
 		})
 	default:
 		w.note("%s closes or opens", node.Name)
-		update(w, nodesResource, node, func(n *corev1.Node) { n.Spec.Unschedulable = !n.Spec.Unschedulable })
+		update(w, simulation.Nodes, node, func(n *corev1.Node) { n.Spec.Unschedulable = !n.Spec.Unschedulable })
 	}
 }
 
@@ -367,17 +368,17 @@ func (w *world) changeQueue() {
 	cpu := w.draw("cpu", 4, 16)
 	w.note("the queue has %d CPUs", cpu)
 	w.excused = true
-	update(w, queuesResource, w.queue(), func(q *schedulingv1beta1.Queue) {
+	update(w, simulation.Queues, w.queue(), func(q *schedulingv1beta1.Queue) {
 		q.Spec.Capability[corev1.ResourceCPU] = *resource.NewQuantity(int64(cpu), resource.DecimalSI)
 	})
 }
 
 // lag holds the events of a resource back, or shows them.
 func (w *world) lag() {
-	gvr := allResources[w.draw("resource", 0, len(allResources)-1)]
+	gvr := simulation.AllResources[w.draw("resource", 0, len(simulation.AllResources)-1)]
 	if w.oneIn(2, "held") {
 		w.note("watches of %s lag", gvr.Resource)
-		w.api.hold(gvr)
+		w.api.Hold(gvr)
 		return
 	}
 	w.catchUp(gvr)
@@ -387,8 +388,8 @@ func (w *world) lag() {
 func (w *world) catchUp(resources ...schema.GroupVersionResource) {
 	if w.oneIn(3, "burst") {
 		w.note("watches of %d resources catch up in a burst", len(resources))
-		w.burst = gangsOf(w.api.heldBack(resources...))
-		w.api.release(resources...)
+		w.burst = gangsOf(w.api.HeldBack(resources...))
+		w.api.Release(resources...)
 		w.settle()
 		w.burst = nil
 		return
@@ -396,11 +397,11 @@ func (w *world) catchUp(resources ...schema.GroupVersionResource) {
 	w.note("watches of %d resources catch up", len(resources))
 	for more := true; more; {
 		w.change(func() error {
-			more = w.api.showNext(resources...)
+			more = w.api.ShowNext(resources...)
 			return nil
 		})
 	}
-	w.api.release(resources...)
+	w.api.Release(resources...)
 }
 
 func gangsOf(objects []runtime.Object) sets.Set[string] {
@@ -440,7 +441,7 @@ func (w *world) restart() {
 		if group := groups[groupOf(tried.pod)]; group != nil {
 			annotations[schedulingv1beta1.BoundForAnnotation] = string(group.UID)
 		}
-		_ = w.api.bind(&corev1.Binding{
+		_ = w.api.Bind(&corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: tried.pod.Name, Namespace: tried.pod.Namespace, UID: tried.pod.UID, Annotations: annotations},
 			Target:     corev1.ObjectReference{Name: tried.node},
 		})
@@ -451,7 +452,7 @@ func (w *world) restart() {
 // calmDown lets everything happen that is still to happen, within less time than any of the scheduler's long waits.
 func (w *world) calmDown() {
 	w.note("nothing happens any more")
-	w.catchUp(allResources...)
+	w.catchUp(simulation.AllResources...)
 	for range 25 {
 		w.runFor(time.Second)
 	}

@@ -5,46 +5,26 @@ import (
 	"errors"
 	"sort"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
-	kubefake "k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler"
 	backend "k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/utils/clock"
-	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
-	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
-	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
-	"github.com/muster-sched/muster/pkg/scheduler/plugins/capacity"
-	"github.com/muster-sched/muster/pkg/scheduler/plugins/coscheduling"
-	"github.com/muster-sched/muster/pkg/scheduler/plugins/gangpreemption"
-	"github.com/muster-sched/muster/pkg/scheduler/plugins/nodegroup"
-	"github.com/muster-sched/muster/pkg/scheduler/plugins/taskpriority"
-	"github.com/muster-sched/muster/pkg/scheduler/upstream"
+	"github.com/muster-sched/muster/test/simulation"
 )
 
 // process is one run of the scheduler, from its start to its violent end. It is the upstream scheduler with the shipped profile
 // "muster" and one plugin of the test.
 type process struct {
-	api      *api
+	api      *simulation.API
 	judge    judge
 	cancel   context.CancelFunc
 	tracker  *gangs.Tracker
@@ -99,45 +79,23 @@ func (f fate) String() string {
 var errInjected = errors.New("injected by the history")
 
 // startProcess starts a scheduler and returns when its caches are full.
-func startProcess(a *api, j judge) (*process, error) {
+func startProcess(a *simulation.API, j judge) (*process, error) {
 	p := &process{
 		api: a, judge: j, turns: make(chan struct{}), ended: make(chan struct{}),
 		reserved: map[types.UID]*corev1.Pod{}, binding: map[types.UID]*attempt{}, preference: map[string]int64{},
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger()))
 	p.cancel = cancel
-	client := kubefake.NewSimpleClientset()
-	p.serve(&client.Fake)
-	p.tracker = p.newTracker()
-	informers := scheduler.NewInformerFactory(client, 0, nil)
-	s, err := scheduler.New(ctx, client, informers, nil,
-		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
-		scheduler.WithProfiles(shipped),
-		scheduler.WithParallelism(1),
-		// Nothing may rely on the flush of pods that have waited for long.
-		scheduler.WithPodMaxInUnschedulablePodsDuration(1000*time.Hour),
-		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			coscheduling.Name:   coscheduling.New(p.tracker),
-			capacity.Name:       capacity.New(p.tracker),
-			nodegroup.Name:      nodegroup.New(p.tracker),
-			taskpriority.Name:   taskpriority.New(p.tracker),
-			gangpreemption.Name: gangpreemption.New(p.tracker),
-			fateName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-				return p, nil
-			},
-		}))
+	s, err := simulation.Start(ctx, a, simulation.Options{
+		Profile:   shipped,
+		Plugins:   frameworkruntime.Registry{fateName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return p, nil }},
+		Intercept: p.intercept,
+	})
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	upstream.HandleFailures(s, p.tracker.Reports, gangs.ReasonWaitingForQuota)
-	p.profile, p.queue, p.shutdown = s.Profiles[shipped.SchedulerName], s.SchedulingQueue, informers.Shutdown
-	informers.Start(ctx.Done())
-	informers.WaitForCacheSync(ctx.Done())
-	if err := s.WaitForHandlersSync(ctx); err != nil {
-		cancel()
-		return nil, err
-	}
+	p.tracker, p.profile, p.queue, p.shutdown = s.Tracker, s.Profiles[shipped.SchedulerName], s.SchedulingQueue, s.Shutdown
 	s.SchedulingQueue.Run(klog.FromContext(ctx))
 	go p.loop(ctx, s)
 	return p, nil
@@ -151,7 +109,7 @@ func logger() klog.Logger {
 }
 
 // loop schedules one pod for each turn. Real schedulers take the next pod at once; here the history says when.
-func (p *process) loop(ctx context.Context, s *scheduler.Scheduler) {
+func (p *process) loop(ctx context.Context, s *simulation.Scheduler) {
 	defer close(p.ended)
 	for {
 		select {
@@ -173,43 +131,15 @@ func (p *process) turn() bool {
 	}
 }
 
-func (p *process) newTracker() *gangs.Tracker {
-	tracker := gangs.New(clock.RealClock{}) // which in a bubble is not real
-	tracker.Feed.ConnectBy(func(*rest.Config) (versioned.Interface, dynamic.Interface, error) {
-		client := musterfake.NewSimpleClientset()
-		p.serve(&client.Fake)
-		// The PodGroups of scheduler-plugins are not installed.
-		foreign := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-			map[schema.GroupVersionResource]string{schedulingx.SchemeGroupVersion.WithResource("podgroups"): "PodGroupList"})
-		foreign.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewNotFound(action.GetResource().GroupResource(), "")
-		})
-		return client, foreign, nil
-	})
-	return tracker
-}
-
-// serve has a client talk to the API as long as the process lives.
-func (p *process) serve(client *clienttesting.Fake) {
-	client.ReactionChain, client.WatchReactionChain = nil, nil
-	store := clienttesting.ObjectReaction(p.api)
-	client.AddReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		if p.isDead() {
-			return true, nil, errInjected
-		}
-		if action.Matches("create", "pods/binding") || action.GetSubresource() == "binding" {
-			return true, nil, p.bind(action.(clienttesting.CreateAction).GetObject().(*corev1.Binding))
-		}
-		return store(action)
-	})
-	client.AddWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
-		options := metav1.ListOptions{}
-		if with, ok := action.(clienttesting.WatchActionImpl); ok {
-			options = with.ListOptions
-		}
-		w, err := p.api.Watch(action.GetResource(), action.GetNamespace(), options)
-		return true, w, err
-	})
+// intercept stands before the API: a dead process reaches it no more, and bindings have their fates.
+func (p *process) intercept(action clienttesting.Action) (bool, runtime.Object, error) {
+	if p.isDead() {
+		return true, nil, errInjected
+	}
+	if action.Matches("create", "pods/binding") || action.GetSubresource() == "binding" {
+		return true, nil, p.bind(action.(clienttesting.CreateAction).GetObject().(*corev1.Binding))
+	}
+	return false, nil, nil
 }
 
 func (p *process) bind(binding *corev1.Binding) error {
@@ -223,17 +153,17 @@ func (p *process) bind(binding *corev1.Binding) error {
 	case fails:
 		return errInjected
 	case losesAnswer:
-		_ = p.api.bind(binding)
+		_ = p.api.Bind(binding)
 		return errInjected
 	case losesAnswerLater:
-		_ = p.api.bind(binding)
+		_ = p.api.Bind(binding)
 		select {
 		case <-tried.lost:
 		case <-p.ended:
 		}
 		return errInjected
 	}
-	return p.api.bind(binding)
+	return p.api.Bind(binding)
 }
 
 func (p *process) isDead() bool {

@@ -11,6 +11,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/test/simulation"
 )
 
 // tell goes through a history in several ways, each with a scheduler that has read everything, and reports errors.
@@ -41,7 +42,7 @@ func (w *world) gangOf(members, cpu int) *schedulingv1beta1.PodGroup {
 // resize gives each node so many CPUs.
 func (w *world) resize(cpu int) {
 	for _, node := range w.nodes() {
-		update(w, nodesResource, node, func(n *corev1.Node) {
+		update(w, simulation.Nodes, node, func(n *corev1.Node) {
 			n.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(int64(cpu), resource.DecimalSI)
 		})
 	}
@@ -98,20 +99,20 @@ func (w *world) disturb(gang *schedulingv1beta1.PodGroup) {
 		w.createPod(w.podOf(gang.Name, "", 10, 0))
 	case how == 1 && ok:
 		w.note("%s is deleted", member.Name)
-		w.remove(podsResource, member)
+		w.remove(simulation.Pods, member)
 		w.createPod(w.podOf(gang.Name, "", 10, 0))
 	case how == 2 && ok:
 		w.note("%s has a label", member.Name)
-		update(w, podsResource, member, func(p *corev1.Pod) { p.Labels = map[string]string{"changed": w.newName("value")} })
+		update(w, simulation.Pods, member, func(p *corev1.Pod) { p.Labels = map[string]string{"changed": w.newName("value")} })
 	case how == 3 && ok:
 		w.note("%s leaves its gang", member.Name)
-		update(w, podsResource, member, func(p *corev1.Pod) { delete(p.Annotations, schedulingv1beta1.GroupNameAnnotation) })
+		update(w, simulation.Pods, member, func(p *corev1.Pod) { delete(p.Annotations, schedulingv1beta1.GroupNameAnnotation) })
 		w.createPod(w.podOf(gang.Name, "", 10, 0))
 	case how == 4:
 		w.createNode()
 	case how == 5:
 		w.note("%s is deleted and comes back", gang.Name)
-		w.remove(groupsResource, gang)
+		w.remove(simulation.PodGroups, gang)
 		again := gang.DeepCopy()
 		again.UID, again.CreationTimestamp, again.ResourceVersion = w.newUID(), metav1.Now(), ""
 		again.Status = schedulingv1beta1.PodGroupStatus{Phase: schedulingv1beta1.PodGroupInqueue}
@@ -131,7 +132,7 @@ func TestAGangThatHoldsRoomWhereTheNodesHaveGoneLetsGo(t *testing.T) {
 		w.require(w.anyPodHoldsRoom(), "no pod holds room")
 		for _, node := range w.nodes() {
 			w.note("%s is gone", node.Name)
-			w.remove(nodesResource, node)
+			w.remove(simulation.Nodes, node)
 		}
 		w.calmDown()
 		w.checkRest()

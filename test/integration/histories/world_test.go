@@ -3,7 +3,6 @@ package histories_test
 import (
 	"fmt"
 	"os"
-	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +21,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/test/simulation"
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 // world is a cluster and the history that happens to it.
 type world struct {
 	t       *rapid.T
-	api     *api
+	api     *simulation.API
 	process *process
 	next    int                         // for names and UIDs
 	diary   []string                    // the steps so far, for readers of a failure
@@ -54,7 +54,7 @@ func inBubble(t *testing.T, rt *rapid.T, history func(*world)) (failure string) 
 	synctest.Test(t, func(*testing.T) {
 		// rapid wants its panics in the goroutine that it called.
 		defer func() { thrown = recover() }()
-		w := &world{t: rt, api: newAPI(), ended: map[run]sets.Set[types.UID]{}}
+		w := &world{t: rt, api: simulation.New(), ended: map[run]sets.Set[types.UID]{}}
 		defer w.end()
 		w.begin()
 		history(w)
@@ -75,12 +75,12 @@ func (w *world) begin() {
 	}
 	queue := mustertesting.MakeQueue(queueName).Capability("cpu", "12").Obj()
 	queue.UID = w.newUID()
-	require.NoError(w.t, w.api.Create(queuesResource, queue, ""))
+	require.NoError(w.t, w.api.Create(simulation.Queues, queue, ""))
 	w.start()
 }
 
 func (w *world) start() {
-	w.api.release(allResources...)
+	w.api.Release(simulation.AllResources...)
 	p, err := startProcess(w.api, w)
 	require.NoError(w.t, err)
 	w.process, w.excused = p, false
@@ -144,37 +144,15 @@ func pick[T any](w *world, label string, from []T) (T, bool) {
 	return from[w.draw(label, 0, len(from)-1)], true
 }
 
-// stored returns what the API has of a resource, in the order of their names.
-func stored[T interface {
-	runtime.Object
-	metav1.Object
-}](w *world, gvr schema.GroupVersionResource) []T {
-	w.api.mu.Lock()
-	defer w.api.mu.Unlock()
-	latest := map[string]T{}
-	for _, c := range w.api.of(gvr).all {
-		obj := c.event.Object.(T)
-		if c.event.Type == "DELETED" {
-			delete(latest, obj.GetName())
-		} else {
-			latest[obj.GetName()] = obj
-		}
-	}
-	out := make([]T, 0, len(latest))
-	for _, obj := range latest {
-		out = append(out, obj)
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].GetName() < out[j].GetName() })
-	return out
+func (w *world) pods() []*corev1.Pod { return simulation.Stored[*corev1.Pod](w.api, simulation.Pods) }
+func (w *world) nodes() []*corev1.Node {
+	return simulation.Stored[*corev1.Node](w.api, simulation.Nodes)
 }
-
-func (w *world) pods() []*corev1.Pod   { return stored[*corev1.Pod](w, podsResource) }
-func (w *world) nodes() []*corev1.Node { return stored[*corev1.Node](w, nodesResource) }
 func (w *world) groups() []*schedulingv1beta1.PodGroup {
-	return stored[*schedulingv1beta1.PodGroup](w, groupsResource)
+	return simulation.Stored[*schedulingv1beta1.PodGroup](w.api, simulation.PodGroups)
 }
 func (w *world) queue() *schedulingv1beta1.Queue {
-	return stored[*schedulingv1beta1.Queue](w, queuesResource)[0]
+	return simulation.Stored[*schedulingv1beta1.Queue](w.api, simulation.Queues)[0]
 }
 
 // update stores a new state of a copy of an object.
@@ -204,7 +182,7 @@ func (w *world) createNode() {
 	node := mustertesting.MakeNode(w.newName("node")).Allocatable("cpu", "6", "memory", "64Gi", "pods", "110").Obj()
 	node.UID = w.newUID()
 	w.note("create node %s", node.Name)
-	require.NoError(w.t, w.api.Create(nodesResource, node, ""))
+	require.NoError(w.t, w.api.Create(simulation.Nodes, node, ""))
 	w.settle()
 }
 
@@ -225,7 +203,7 @@ func (w *world) podOf(group, task string, cpu, version int) *corev1.Pod {
 
 func (w *world) createPod(pod *corev1.Pod) {
 	w.note("create %s of gang %q, cpu %s, version %d", pod.Name, groupOf(pod), cpuOf(pod).String(), versionOf(pod))
-	require.NoError(w.t, w.api.Create(podsResource, pod, namespace))
+	require.NoError(w.t, w.api.Create(simulation.Pods, pod, namespace))
 	w.settle()
 }
 

@@ -108,7 +108,7 @@ func TestAHealthyJobIsNotThreatened(t *testing.T) {
 	s.run("j-a-0")
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
 	s.succeed("j-a-0")
-	s.expectJobEvent("j", "Completed", "PodsSucceeded: 1 of 1 pods have succeeded")
+	s.expectJobEvent("j", "Completed", "PodsSucceeded: 1 of 1 pod has succeeded")
 	assert.NotContains(t, strings.Join(s.reasons("j"), " "), "ExecuteAction")
 }
 

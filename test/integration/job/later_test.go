@@ -268,6 +268,6 @@ func TestStatusTellsWhatHappened(t *testing.T) {
 	}
 	assert.Equal(t, "pod j-b-1 failed with exit code 5; spec.tasks[1].policies[0]: RestartTask", told[batchv1alpha1.Restarting])
 	assert.Equal(t, status.State.Message, told[batchv1alpha1.Terminated])
-	s.expectJobEvent("j", "ExecuteAction", "Start to execute action RestartTask ")
-	s.expectJobEvent("j", "ExecuteAction", "Start to execute action TerminateJob ")
+	s.expectJobEvent("j", "ExecuteAction", "Start to execute action RestartTask: "+told[batchv1alpha1.Restarting])
+	s.expectJobEvent("j", "ExecuteAction", "Start to execute action TerminateJob: "+told[batchv1alpha1.Terminated])
 }

@@ -73,7 +73,7 @@ func TestRestartJobRunsMaxRetryTimes(t *testing.T) {
 	assert.Equal(t, "PodFailed", state.Reason)
 	assert.Equal(t, "pod j-a-1 failed with exit code 3; spec.policies[0]: RestartJob", state.Message)
 	s.Event("Job", s.name("j"), func(e watchlog.Event) bool {
-		return e.Reason == "ExecuteAction" && e.Message == "Start to execute action RestartJob "
+		return e.Reason == "ExecuteAction" && e.Message == "Start to execute action RestartJob: pod j-a-1 failed with exit code 3; spec.policies[0]: RestartJob"
 	})
 	s.reap(1)
 

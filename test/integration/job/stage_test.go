@@ -16,13 +16,14 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
 // stage is where one test plays. It has a namespace and a queue, and plays the podgroup controller, the scheduler and the
 // kubelet.
 type stage struct {
-	*mustertesting.Expect
+	*clients.Expect
 	t         *testing.T
 	namespace string
 }
@@ -32,7 +33,7 @@ func newStage(t *testing.T) *stage {
 	ns, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "job-"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	s := &stage{Expect: mustertesting.NewExpect(t, log), t: t, namespace: ns.Name}
+	s := &stage{Expect: clients.NewExpect(t, log), t: t, namespace: ns.Name}
 	s.poll("the service account of the namespace", func(ctx context.Context) (bool, error) {
 		_, err := kube.CoreV1().ServiceAccounts(ns.Name).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, nil
@@ -43,7 +44,7 @@ func newStage(t *testing.T) *stage {
 
 func (s *stage) poll(what string, done wait.ConditionWithContextFunc) {
 	s.t.Helper()
-	err := wait.PollUntilContextTimeout(s.t.Context(), pollEvery, mustertesting.Patience, true, done)
+	err := wait.PollUntilContextTimeout(s.t.Context(), pollEvery, mustertesting.Timeout, true, done)
 	require.NoError(s.t, err, what)
 }
 

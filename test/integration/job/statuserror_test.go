@@ -13,6 +13,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
@@ -50,7 +51,7 @@ func TestAStatusThatCannotBeWrittenIsSaid(t *testing.T) {
 // takes a moment to notice that they are allowed again.
 func (s *stage) refuseStatuses(message string) (allow func()) {
 	s.t.Helper()
-	allow = mustertesting.Refuse(s.t, kube, mustertesting.Refusal{
+	allow = clients.Refuse(s.t, kube, clients.Refusal{
 		Namespace: s.namespace, Group: batchv1alpha1.GroupName, Version: "*", Resource: "jobs/status",
 		Operation: admissionregistrationv1.Update, Message: message,
 	})

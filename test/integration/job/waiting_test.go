@@ -36,7 +36,6 @@ func TestWhatCannotRunSaysSo(t *testing.T) {
 			"Invalid", "spec.tasks[0].name"},
 		"a queue that does not exist": {mustertesting.MakeJob("j").Queue("nowhere").Task(mustertesting.MakeTask("a", 1)),
 			"QueueNotFound", "nowhere"},
-		"network topology": {networked(), "NotSupported", "spec.networkTopology"},
 		"mpi without a master": {mustertesting.MakeJob("j").Plugin("mpi").Task(mustertesting.MakeTask("a", 1)),
 			"Invalid", "The specified mpi master task was not found"},
 		"a claim and its name": {mustertesting.MakeJob("j").Volume(batchv1alpha1.VolumeSpec{MountPath: "/a", VolumeClaimName: "c",
@@ -92,11 +91,6 @@ func TestPoliciesThatNeverFireAreNamedOnce(t *testing.T) {
 	s.run("j-a-0")
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
 	assert.Equal(t, int32(1), s.Event("Job", s.name("j"), isNamed).Count)
-}
-
-// networked is a Job whose pods are to be near each other in the network.
-func networked() *mustertesting.JobWrapper {
-	return mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).NetworkTopology(batchv1alpha1.NetworkTopologySpec{})
 }
 
 func TestJobGoesOnWhenItsQueueOpens(t *testing.T) {

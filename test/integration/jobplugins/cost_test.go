@@ -69,7 +69,7 @@ func (r *refreshes) grow() time.Duration {
 	start := time.Now()
 	_, err := muster.BatchV1alpha1().Jobs(r.s.namespace).Patch(r.s.t.Context(), "j", "application/json-patch+json", []byte(patch), metav1.PatchOptions{})
 	require.NoError(r.s.t, err)
-	deadline := time.After(mustertesting.Patience)
+	deadline := time.After(mustertesting.Timeout)
 	hosts, secrets := r.hosts.ResultChan(), r.secrets.ResultChan()
 	for hosts != nil || secrets != nil {
 		select {

@@ -272,7 +272,7 @@ func next[T any](t *testing.T, w watch.Interface) T {
 		object, isObject := event.Object.(T)
 		require.True(t, isObject, "%v", event)
 		return object
-	case <-time.After(mustertesting.Patience):
+	case <-time.After(mustertesting.Timeout):
 		require.Fail(t, "the watch delivers nothing more")
 		panic("unreachable")
 	}

@@ -17,6 +17,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // pollEvery is how often a poll looks.
@@ -25,7 +26,7 @@ const pollEvery = 10 * time.Millisecond
 // stage is where one test plays. It has a namespace of its own, and the parts of the podgroup controller, the scheduler and
 // the kubelet.
 type stage struct {
-	*mustertesting.Expect
+	*clients.Expect
 	t         testing.TB
 	namespace string
 }
@@ -35,7 +36,7 @@ func newStage(t testing.TB) *stage {
 	ns, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "plugins-"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	s := &stage{Expect: mustertesting.NewExpect(t, log), t: t, namespace: ns.Name}
+	s := &stage{Expect: clients.NewExpect(t, log), t: t, namespace: ns.Name}
 	s.poll("the service account of the namespace", func(ctx context.Context) bool {
 		_, err := kube.CoreV1().ServiceAccounts(ns.Name).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil
@@ -52,7 +53,7 @@ func newStage(t testing.TB) *stage {
 // poll waits until something is so.
 func (s *stage) poll(what string, so func(ctx context.Context) bool) {
 	s.t.Helper()
-	err := wait.PollUntilContextTimeout(s.t.Context(), pollEvery, mustertesting.Patience, true,
+	err := wait.PollUntilContextTimeout(s.t.Context(), pollEvery, mustertesting.Timeout, true,
 		func(ctx context.Context) (bool, error) { return so(ctx), nil })
 	require.NoError(s.t, err, what)
 }

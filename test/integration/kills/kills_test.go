@@ -46,8 +46,8 @@ const (
 	// lingering is how long a gang with its minimum waits for the rest before it does its work. Surplus goes after the minimums of other
 	// gangs. Gangs that held all room while they wait for it would block each other.
 	lingering = 5 * time.Second
-	// patience is how long nothing may be finished before the test gives up.
-	patience = 3 * time.Minute
+	// timeout is how long nothing may be finished before the test gives up.
+	timeout = 3 * time.Minute
 )
 
 // world is the cluster, and what comes and goes in it.
@@ -171,11 +171,11 @@ func (w *world) runGangs() {
 			created++
 		}
 		var done []*gangOf
-		err := wait.PollUntilContextTimeout(w.ctx, 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(w.ctx, 50*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 			done = w.done(live)
 			return len(done) > 0, nil
 		})
-		require.NoError(w.t, err, "no gang has done its work for %s; %d of %d have; these are left: %s", patience, finished, created, w.describe(live))
+		require.NoError(w.t, err, "no gang has done its work for %s; %d of %d have; these are left: %s", timeout, finished, created, w.describe(live))
 		bound := w.bound()
 		for _, g := range done {
 			if bound[g.name] == g.size {
@@ -271,7 +271,7 @@ func (w *world) createWhatCannotAllFit() map[string]gangOf {
 
 // expectNothingPartialAtRest waits until as many gangs are bound as there is room for, and checks that the rest has nothing.
 func (w *world) expectNothingPartialAtRest(left map[string]gangOf) {
-	require.NoError(w.t, wait.PollUntilContextTimeout(w.ctx, 200*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	require.NoError(w.t, wait.PollUntilContextTimeout(w.ctx, 200*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 		bound, free, fewest := w.bound(), nodes*cpus, largest
 		for name, g := range left {
 			free -= bound[name]
@@ -306,7 +306,7 @@ func (w *world) judge() {
 	}
 	w.t.Logf("a kill fell between the first binding of a gang and that of its minimum %d times, %d times not", len(cut), len(untouched))
 	require.Empty(w.t, watchlog.GangViolations(untouched, prompt), "gangs that no kill cut through")
-	require.Empty(w.t, watchlog.GangViolations(cut, patience), "gangs that a kill may have cut through")
+	require.Empty(w.t, watchlog.GangViolations(cut, timeout), "gangs that a kill may have cut through")
 }
 
 // lag is the largest distance between the kill and the observed time of a binding that it interrupted.

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-sched/muster/pkg/localcluster"
 )
 
-// patience is how long the tests wait for what should take a moment.
-const patience = 30 * time.Second
+// timeout is how long the tests wait for what should take a moment.
+const timeout = 30 * time.Second
 
 // The parts that this test binary plays when it is started with one of these words.
 const (
@@ -82,7 +82,7 @@ func up(t *testing.T, options localcluster.Options) *localcluster.Cluster {
 
 func down(t *testing.T, cluster *localcluster.Cluster) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	require.NoError(t, cluster.Down(ctx))
 }
@@ -129,7 +129,7 @@ func awaitGone(t *testing.T, pids []int) {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 		return condition(), nil
 	})
 	require.NoError(t, err, what)

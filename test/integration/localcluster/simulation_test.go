@@ -269,7 +269,7 @@ func outlivesItsName(cluster *localcluster.Cluster) func(*testing.T, kubernetes.
 			return kubelet.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now, DryRun: dryRun})
 		}
 		// The API server heeds a policy only a moment after it has got it.
-		err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
 			return remove(ctx, metav1.DryRunAll) != nil, nil
 		})
 		require.NoError(t, err, "the simulated kubelet may delete the pod")

@@ -58,9 +58,11 @@ func newCell(t *testing.T, event string, m maker) *cell {
 	c.record = all.open(c.name)
 	require.NoError(t, createNamespace(c.ctx, c.name))
 	t.Cleanup(func() {
-		// The test's own context has ended. A cell that failed leaves nothing in the way of others.
-		ctx := context.Background()
-		_ = env.Kube.CoreV1().Namespaces().Delete(ctx, c.name, metav1.DeleteOptions{})
+		// A cell that failed leaves nothing in the way of others. The test's own context has ended. Any other cell has deleted all its
+		// objects, so its namespace stays. To delete one, Kubernetes asks 80 times for what may be left in it.
+		if t.Failed() {
+			_ = env.Kube.CoreV1().Namespaces().Delete(context.Background(), c.name, metav1.DeleteOptions{})
+		}
 	})
 	return c
 }
@@ -70,7 +72,7 @@ func createNamespace(ctx context.Context, name string) error {
 	if _, err := env.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating namespace %s: %w", name, err)
 	}
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
 		_, err := env.Kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, nil
 	})
@@ -83,10 +85,10 @@ func createNamespace(ctx context.Context, name string) error {
 // await waits until met, which is asked under the lock of the record.
 func (c *cell) await(what string, met func() bool) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.ctx, patience)
+	ctx, cancel := context.WithTimeout(c.ctx, timeout)
 	defer cancel()
 	if err := all.wait(ctx, c.record, func() bool { return len(c.record.faults) > 0 || met() }); err != nil {
-		require.Failf(c, "not seen: "+what, "within %s; seen:\n%s", patience, c.describe())
+		require.Failf(c, "not seen: "+what, "within %s; seen:\n%s", timeout, c.describe())
 	}
 	c.judge()
 }
@@ -207,7 +209,7 @@ func (c *cell) awaitRefusal(i *instance) {
 func (c *cell) poll(what string, try func() error) {
 	c.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(c.ctx, 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(c.ctx, 50*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 		last = try()
 		return last == nil, nil
 	})
@@ -356,10 +358,10 @@ func (c *cell) settle(bound int, why string) {
 // awaitRest is await with what keeps the cell from rest.
 func (c *cell) awaitRest(unrest *string, met func() bool) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.ctx, patience)
+	ctx, cancel := context.WithTimeout(c.ctx, timeout)
 	defer cancel()
 	if err := all.wait(ctx, c.record, func() bool { return len(c.record.faults) > 0 || met() }); err != nil {
-		require.Failf(c, "no rest: "+*unrest, "within %s; seen:\n%s", patience, c.describe())
+		require.Failf(c, "no rest: "+*unrest, "within %s; seen:\n%s", timeout, c.describe())
 	}
 	c.judge()
 }
@@ -481,38 +483,6 @@ func (c *cell) stays() {
 	defer cancel()
 	_ = all.wait(ctx, c.record, func() bool { return len(c.record.faults) > 0 })
 	c.judge()
-}
-
-// probe asks both programs for something, and waits until it is done. By then they have seen all that was written before.
-func (c *cell) probe() {
-	c.Helper()
-	name := "probe-" + fmt.Sprint(cells.Add(1))
-	groups := env.Muster.SchedulingV1beta1().PodGroups(probes)
-	_, err := groups.Create(c.ctx, mustertesting.MakePodGroup(name).Namespace(probes).MinMember(1).Queue(probes).Obj(), metav1.CreateOptions{})
-	require.NoError(c, err)
-	c.awaitProbe(mustertesting.MakePod(name).Group(name).SchedulerName("muster").Requests("cpu", "1").Obj())
-	require.NoError(c, groups.Delete(c.ctx, name, metav1.DeleteOptions{}))
-}
-
-// probeScheduler asks only the scheduler for something: the controller does not adopt a system-critical pod.
-func (c *cell) probeScheduler() {
-	c.Helper()
-	name := "probe-" + fmt.Sprint(cells.Add(1))
-	c.awaitProbe(mustertesting.MakePod(name).PriorityClass("system-cluster-critical").SchedulerName("muster").Obj())
-}
-
-func (c *cell) awaitProbe(pod *corev1.Pod) {
-	c.Helper()
-	pods := env.Kube.CoreV1().Pods(probes)
-	pod.Namespace = probes
-	_, err := pods.Create(c.ctx, pod, metav1.CreateOptions{})
-	require.NoError(c, err)
-	err = wait.PollUntilContextTimeout(c.ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
-		return err == nil && isBound(now), err
-	})
-	require.NoError(c, err, "probe %s is bound", pod.Name)
-	require.NoError(c, pods.Delete(c.ctx, pod.Name, *metav1.NewDeleteOptions(0)))
 }
 
 // finish lets a pod end well, as its kubelet does.

@@ -22,8 +22,8 @@ import (
 const (
 	// parallel is how many cells are under way at the same time. They wait more than they compute.
 	parallel = "12"
-	// patience is how long anything may take that is expected.
-	patience = time.Minute
+	// timeout is how long anything may take that is expected.
+	timeout = time.Minute
 	// partialGangTimeout is how long the scheduler waits before it evicts a partial gang.
 	partialGangTimeout = 2 * time.Second
 	// watched is how long a cell looks out for an eviction that must not come.

@@ -32,8 +32,8 @@ import (
 const (
 	// fewest is how many Jobs the good neighbour runs at least.
 	fewest = 10
-	// deletionPatience is how long Kubernetes may take to delete some thousand objects.
-	deletionPatience = 3 * time.Minute
+	// deletionTimeout is how long Kubernetes may take to delete some thousand objects.
+	deletionTimeout = 3 * time.Minute
 	// maxMemory bounds the resident memory of each of Muster's programs, in kB as the kernel counts.
 	maxMemory = 512 << 10
 )
@@ -155,14 +155,14 @@ func goodJob(name, queue string) *batchv1alpha1.Job {
 
 // run creates a Job and waits until it has completed.
 func (n *neighbour) run(job *batchv1alpha1.Job) error {
-	ctx, cancel := context.WithTimeout(n.t.Context(), mustertesting.Patience)
+	ctx, cancel := context.WithTimeout(n.t.Context(), mustertesting.Timeout)
 	defer cancel()
 	if _, err := env.Muster.BatchV1alpha1().Jobs(job.Namespace).Create(ctx, job, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating it: %w", err)
 	}
 	name := types.NamespacedName{Namespace: job.Namespace, Name: job.Name}
 	if err := log.Wait(ctx, func() bool { return log.Job(name).Phase == batchv1alpha1.Completed }); err != nil {
-		return fmt.Errorf("it is not complete after %s: %v; pods %v", mustertesting.Patience, log.JobStates(name), log.PodsOf(name))
+		return fmt.Errorf("it is not complete after %s: %v; pods %v", mustertesting.Timeout, log.JobStates(name), log.PodsOf(name))
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (n *neighbour) judge() {
 			gangs = append(gangs, gang)
 		}
 	}
-	assert.Empty(n.t, watchlog.GangViolations(gangs, mustertesting.Patience), "gangs that were not bound whole")
+	assert.Empty(n.t, watchlog.GangViolations(gangs, mustertesting.Timeout), "gangs that were not bound whole")
 }
 
 // judgeQueues compares what the pods of each queue requested at one time with its capability. Pods that were created with a node do not
@@ -302,7 +302,7 @@ func memoryOf(t *testing.T, pid int) int {
 // deleteBadNamespaces deletes them, takes away the finalizers that the tenant left, and waits until nothing is left.
 func deleteBadNamespaces(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deletionPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), deletionTimeout)
 	defer cancel()
 	began := time.Now()
 	for _, name := range badNamespaces {
@@ -337,7 +337,7 @@ func deleteBadNamespaces(t *testing.T) {
 func judgeQueuesAtRest(t *testing.T) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(capabilities)) {
-		ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Timeout)
 		var last schedulingv1beta1.QueueStatus
 		err := awaitQueue(ctx, name, func(q *schedulingv1beta1.Queue) bool {
 			last = q.Status

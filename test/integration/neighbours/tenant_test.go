@@ -238,7 +238,7 @@ func (b *tenant) again(n int, pause time.Duration, do func(i int)) {
 // soon waits until something is met.
 func (b *tenant) soon(what string, met func() bool) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, mustertesting.Patience)
+	ctx, cancel := context.WithTimeout(b.ctx, mustertesting.Timeout)
 	defer cancel()
 	require.NoError(b, log.Wait(ctx, met), "not seen: %s", what)
 }

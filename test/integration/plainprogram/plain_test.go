@@ -339,7 +339,7 @@ func TestAStandbyWritesNothing(t *testing.T) {
 		}
 		return repaired, nil
 	}), "the new leader evicts the partial gang and drops the nomination")
-	expectReason(t, namespace, "partial", schedulingv1beta1.NotEnoughPodsReason, "fewer pods exist than the 3 that start together") // the evicted one counts no more
+	expectReason(t, namespace, "partial", schedulingv1beta1.NotEnoughPodsReason, "earlier pods of the gang are still ending") // the evicted one counts no more
 }
 
 // versions are the resource versions of pods.

@@ -41,16 +41,21 @@ func leadsPhJobs(t *testing.T) func() bool {
 	}
 }
 
-// TestPhJobsAreOffWithoutTheirAPI: a cluster that has only the other CRDs is still served.
-func TestPhJobsAreOffWithoutTheirAPI(t *testing.T) {
+// removeAPI removes the CRDs in the files that match the patterns, until they are restored or the test ends.
+func removeAPI(t *testing.T, patterns ...string) (restore func(context.Context)) {
+	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	require.NoError(t, err)
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
 	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	files, err := fs.Glob(manifests.FS, "crds/primehub.io_*.yaml")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
+	var files []string
+	for _, pattern := range patterns {
+		found, err := fs.Glob(manifests.FS, pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		files = append(files, found...)
+	}
 	var definitions []*unstructured.Unstructured
 	for _, file := range files {
 		text, err := manifests.FS.ReadFile(file)
@@ -60,7 +65,7 @@ func TestPhJobsAreOffWithoutTheirAPI(t *testing.T) {
 		definitions = append(definitions, definition)
 		require.NoError(t, crds.Delete(t.Context(), definition.GetName(), metav1.DeleteOptions{}))
 	}
-	restore := func(ctx context.Context) {
+	restore = func(ctx context.Context) {
 		for _, definition := range definitions {
 			if _, err := crds.Create(ctx, definition, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 				t.Errorf("restoring %s: %v", definition.GetName(), err)
@@ -68,6 +73,12 @@ func TestPhJobsAreOffWithoutTheirAPI(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { restore(context.Background()) })
+	return restore
+}
+
+// TestPhJobsAreOffWithoutTheirAPI: a cluster that has only the other CRDs is still served.
+func TestPhJobsAreOffWithoutTheirAPI(t *testing.T) {
+	restore := removeAPI(t, "crds/primehub.io_*.yaml")
 	isServed := func() bool {
 		_, err := kube.Discovery().ServerResourcesForGroupVersion("primehub.io/v1alpha1")
 		return err == nil

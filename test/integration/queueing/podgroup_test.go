@@ -144,7 +144,7 @@ func TestFirstInFirstOut(t *testing.T) {
 	s.createGroup(mustertesting.MakePodGroup("b").MinMember(1).Queue(line).MinResources("cpu", "2"))
 	s.why("b", fmt.Sprintf("queue %q has 1 cpu free of its capability, 2 needed", line))
 	s.createGroup(mustertesting.MakePodGroup("c").MinMember(1).Queue(line).MinResources("cpu", "1"))
-	s.why("c", fmt.Sprintf("queue %q is first in, first out, and %s/b is still waiting there", line, s.namespace))
+	s.why("c", fmt.Sprintf("queue %q is first in, first out, and a PodGroup that comes first is still waiting there", line))
 	s.deleteGroup("b")
 	s.phase("c", schedulingv1beta1.PodGroupInqueue)
 }

@@ -188,9 +188,16 @@ func TestWhatIsInAQueue(t *testing.T) {
 		reserved := s.queue(child).Status.Reservation.Resource
 		return reserved.Pods().Value() == 1 && len(reserved) == 1
 	})
-	s.eventually("the largest part of the cluster is told, of what is used and kept", func() bool { return s.queue(child).Status.Muster.Used == "pods 3" })
+	figures := func() *schedulingv1beta1.QueueFigures { return s.queue(child).Status.Muster.Figures }
+	s.eventually("what runs and what is kept stand apart", func() bool {
+		return figures() != nil && figures().Used == "pods 2" && figures().Reserved == "1"
+	})
+	s.eventually("the Jobs of the child are counted in the parent, too", func() bool {
+		own, above := s.queue(child).Status.Muster, s.queue(parent).Status.Muster
+		return own.Running == 1 && own.Waiting == 2 && above.Running == 1 && above.Waiting == 2
+	})
 	s.patchQueue(parent, `{"spec":{"capability":{"cpu":"8"}}}`)
-	s.eventually("the limit is the parent's", func() bool { return s.queue(child).Status.Muster.Used == "cpu 2/8" })
+	s.eventually("the limit is the parent's", func() bool { return figures().Used == "cpu 2/8" })
 	s.eventually("the share is what it asks for", func() bool {
 		deserved := s.queue(child).Status.Muster.Deserved
 		return deserved.Cpu().Value() == 2 && deserved.Pods().Value() == 4 && s.queue("root").Status.Muster.Deserved.Cpu().Value() >= 1000

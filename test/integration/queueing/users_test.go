@@ -36,8 +36,8 @@ func TestAUserHasItsQuotaOfTheQueue(t *testing.T) {
 
 	s.eventually("the status says what each user has", func() bool {
 		status := s.queue(team).Status.Muster
-		return status != nil && len(status.Users) == 1 && status.Users[0].Name == "ann" && status.Users[0].Allocated.Cpu().Value() == 2 &&
-			status.OtherUsers == 0 && status.Used == "cpu 4/6"
+		return status != nil && status.Figures != nil && len(status.Users) == 1 && status.Users[0].Name == "ann" && status.Users[0].Allocated.Cpu().Value() == 2 &&
+			status.OtherUsers == 0 && status.Figures.Used == "cpu 2/6" && status.Figures.Reserved == "2"
 	})
 
 	s.deletePods("a")

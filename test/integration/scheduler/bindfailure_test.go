@@ -9,13 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // forbidBinding keeps a pod of the test's namespace from being bound, until allow is called.
 func (w *world) forbidBinding(pod string) (allow func()) {
 	w.t.Helper()
-	return mustertesting.Refuse(w.t, kube, mustertesting.Refusal{
+	return clients.Refuse(w.t, kube, clients.Refusal{
 		Namespace: w.namespace, Version: "v1", Resource: "pods/binding", Name: pod,
 		Operation: admissionregistrationv1.Create, Message: "the test forbids it",
 	})
@@ -46,7 +46,7 @@ func TestAMemberWhoseBindingFailsKeepsItsRoom(t *testing.T) {
 
 	w.createGroup("h", 1, "")
 	w.createGang("h", 1)
-	w.expectHeld("h", "no room for the only member of the gang")
+	w.expectHeld("h", "no room for the one pod that the gang needs to start")
 	// Longer than the patience with partial gangs in these tests.
 	end := time.Now().Add(4 * time.Second)
 	w.eventually("g stays as it is for a while", func() bool {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestSurplusIsSharedEvenly: three gangs wait for room, which comes for nine pods. Each starts with one and
-// gets two more, however long its pods back off in the scheduling queue.
+// gets two more, however long its pods back off in the scheduling queue. The simulation in pkg/scheduler/gangs draws more back-offs.
 func TestSurplusIsSharedEvenly(t *testing.T) {
 	for name, comes := range map[string]func(w *world){
 		"one node": func(w *world) { w.addNode(0, places(9)) },
@@ -23,7 +23,7 @@ func TestSurplusIsSharedEvenly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newQuietWorld(t, 0)
-			for range 16 {
+			for range 4 {
 				w.addNode(9, places(0)) // without any node the scheduler does not look at gangs
 				for i := range 3 {
 					gang := fmt.Sprintf("g%d", i)

@@ -52,7 +52,7 @@ func TestAGangStaysInTheNodeGroupsOfItsQueue(t *testing.T) {
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, schedulingv1beta1.QueueNameAnnotation, queue)
 	}))
 	w.submit("second", queue, 1, 1, high)
-	w.expectHeld("second", "no room for the only member", "lacks 2 cpu", fmt.Sprintf("not in the node groups of queue %q (a)", queue))
+	w.expectHeld("second", "no room for the one pod that the gang needs to start", "lacks 2 cpu", fmt.Sprintf("not in the node groups of queue %q (a)", queue))
 	patch := `{"spec":{"affinity":{"nodeGroupAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":["a","b"]}}}}`
 	_, err = muster.SchedulingV1beta1().Queues().Patch(w.ctx, queue, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	require.NoError(t, err)

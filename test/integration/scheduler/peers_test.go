@@ -71,7 +71,7 @@ func (w *world) timeToWake(name string, size int, event func()) time.Duration {
 	w.t.Helper()
 	w.createGroup(name, int32(size), "")
 	w.createGang(name, size, inRound(name))
-	waits := "no room for the only member of the gang"
+	waits := "no room for the one pod that the gang needs to start"
 	if size > 1 {
 		waits = fmt.Sprintf("room for %d of the %d members that start together", size-1, size)
 	}

@@ -124,7 +124,7 @@ func TestNoTenantMovesAnother(t *testing.T) {
 			gangs = append(gangs, gang)
 		}
 	}
-	assert.Empty(t, watchlog.GangViolations(gangs, mustertesting.Patience), "gangs that were not bound whole")
+	assert.Empty(t, watchlog.GangViolations(gangs, mustertesting.Timeout), "gangs that were not bound whole")
 	page, err := env.Cluster.Get(t.Context(), localcluster.MusterController, "/metrics")
 	require.NoError(t, err)
 	assert.Contains(t, string(page), "\nmuster_state_drift 0\n", "the controller's accounts agree with the API")
@@ -207,24 +207,10 @@ var owned = []schema.GroupVersionResource{
 // cleanUp deletes red's objects, and waits until its quota has come back.
 func (c *court) cleanUp() {
 	c.Helper()
-	admin, background := c.admin(), metav1.DeletePropagationBackground
-	all := metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"} // Kubernetes makes that again
-	for _, resource := range owned {
-		at := metav1.DeleteOptions{PropagationPolicy: &background}
-		if resource.Resource == "pods" {
-			at = *metav1.NewDeleteOptions(0)
-		}
-		c.must(admin.in(resource, "").DeleteCollection(c.ctx, at, all))
-	}
+	deleted := map[string]bool{}
 	c.soon("nothing of red's is left", func() string {
-		for _, resource := range owned {
-			list, err := admin.in(resource, "").List(c.ctx, all)
-			if err != nil {
-				return err.Error()
-			}
-			if len(list.Items) > 0 {
-				return fmt.Sprintf("%d %s are left, such as %s", len(list.Items), resource.Resource, list.Items[0].GetName())
-			}
+		if left := c.deleteOwned(deleted); left != "" {
+			return left
 		}
 		queue, err := env.Muster.SchedulingV1beta1().Queues().Get(c.ctx, c.red.name, metav1.GetOptions{})
 		if err != nil {
@@ -236,6 +222,34 @@ func (c *court) cleanUp() {
 		}
 		return ""
 	})
+}
+
+// deleteOwned deletes red's objects that it has not deleted before, owners first. It returns which are left, or "". Most rows leave no object of
+// most kinds.
+func (c *court) deleteOwned(deleted map[string]bool) (left string) {
+	c.Helper()
+	admin, background := c.admin(), metav1.DeletePropagationBackground
+	all := metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"} // Kubernetes makes that again
+	for _, resource := range owned {
+		list, err := admin.in(resource, "").List(c.ctx, all)
+		if err != nil {
+			return err.Error()
+		}
+		if len(list.Items) == 0 {
+			continue
+		}
+		left = fmt.Sprintf("%d %s are left, such as %s", len(list.Items), resource.Resource, list.Items[0].GetName())
+		if deleted[resource.String()] {
+			return left
+		}
+		at := metav1.DeleteOptions{PropagationPolicy: &background}
+		if resource.Resource == "pods" {
+			at = *metav1.NewDeleteOptions(0)
+		}
+		c.must(admin.in(resource, "").DeleteCollection(c.ctx, at, all))
+		deleted[resource.String()] = true
+	}
+	return left
 }
 
 // uses waits until red's queue is charged for so much cpu.

@@ -36,9 +36,9 @@ type record struct {
 	pods, created map[types.UID]*corev1.Pod
 	// queueOfGroup is the queue of each PodGroup that was seen, as it was first.
 	queueOfGroup map[types.NamespacedName]string
-	// parents and capabilities of the queues.
-	parents      map[string]string
-	capabilities map[string]corev1.ResourceList
+	// parents and capabilities of the queues, and what their statuses say is allocated.
+	parents                 map[string]string
+	capabilities, allocated map[string]corev1.ResourceList
 	// faults are the bindings that have exceeded a capability, and the evictions that give borrowed room back too late.
 	faults []string
 }
@@ -46,7 +46,7 @@ type record struct {
 func startRecord(ctx context.Context) (*record, error) {
 	r := &record{
 		pods: map[types.UID]*corev1.Pod{}, created: map[types.UID]*corev1.Pod{}, queueOfGroup: map[types.NamespacedName]string{},
-		parents: map[string]string{}, capabilities: map[string]corev1.ResourceList{},
+		parents: map[string]string{}, capabilities: map[string]corev1.ResourceList{}, allocated: map[string]corev1.ResourceList{},
 	}
 	err := harness.Follow(ctx, env, follow(r, r.seePod, r.forgetPod),
 		follow(r, r.seeGroup, func(group *schedulingv1beta1.PodGroup) {
@@ -105,7 +105,7 @@ func (r *record) seeGroup(group *schedulingv1beta1.PodGroup) {
 }
 
 func (r *record) seeQueue(queue *schedulingv1beta1.Queue) {
-	r.parents[queue.Name], r.capabilities[queue.Name] = queue.Spec.Parent, queue.Spec.Capability
+	r.parents[queue.Name], r.capabilities[queue.Name], r.allocated[queue.Name] = queue.Spec.Parent, queue.Spec.Capability, queue.Status.Allocated
 }
 
 // judgeBinding adds a fault if the bound pod exceeds a capability of its queue, or of one above.
@@ -207,13 +207,12 @@ func (r *record) used(queue string) string {
 var bookResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods}
 
 // disagrees compares the books of both programs with the sums; "" if they are equal. The controller's are the statuses of the queues, and the
-// scheduler's are its metrics.
+// scheduler's are its metrics. It reads the metrics only when the statuses are right, as they cost much.
 func (r *record) disagrees(ctx context.Context, queues ...string) string {
-	page, err := env.Cluster.Get(ctx, localcluster.MusterScheduler, "/metrics")
-	if err != nil {
-		return err.Error()
+	if text := r.statusesDisagree(queues); text != "" {
+		return text
 	}
-	list, err := env.Muster.SchedulingV1beta1().Queues().List(ctx, metav1.ListOptions{})
+	page, err := env.Cluster.Get(ctx, localcluster.MusterScheduler, "/metrics")
 	if err != nil {
 		return err.Error()
 	}
@@ -222,17 +221,27 @@ func (r *record) disagrees(ctx context.Context, queues ...string) string {
 	defer r.mu.Unlock()
 	sums := r.sums()
 	var differences []string
-	for _, queue := range list.Items {
-		if !slices.Contains(queues, queue.Name) {
-			continue
-		}
+	for _, queue := range queues {
 		for _, name := range bookResources {
-			want, said := sums[queue.Name][name], queue.Status.Allocated[name]
-			if want.Cmp(said) != 0 {
-				differences = append(differences, fmt.Sprintf("the status of queue %s says %s %s, and its pods request %s", queue.Name, &said, name, &want))
+			want := sums[queue][name]
+			if metric := scheduler[queue+"/"+string(name)]; metric != want.AsApproximateFloat64() {
+				differences = append(differences, fmt.Sprintf("the scheduler charges queue %s %v %s, and its pods request %s", queue, metric, name, &want))
 			}
-			if metric := scheduler[queue.Name+"/"+string(name)]; metric != want.AsApproximateFloat64() {
-				differences = append(differences, fmt.Sprintf("the scheduler charges queue %s %v %s, and its pods request %s", queue.Name, metric, name, &want))
+		}
+	}
+	return strings.Join(differences, "; ")
+}
+
+// statusesDisagree compares the statuses of the queues with the sums.
+func (r *record) statusesDisagree(queues []string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sums := r.sums()
+	var differences []string
+	for _, queue := range queues {
+		for _, name := range bookResources {
+			if want, said := sums[queue][name], r.allocated[queue][name]; want.Cmp(said) != 0 {
+				differences = append(differences, fmt.Sprintf("the status of queue %s says %s %s, and its pods request %s", queue, &said, name, &want))
 			}
 		}
 	}

@@ -165,7 +165,7 @@ func (m *tenant) run(t *testing.T, job *mustertesting.JobWrapper) types.Namespac
 func soon(t *testing.T, what string, amiss func() string) {
 	t.Helper()
 	last := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, mustertesting.Patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, mustertesting.Timeout, true, func(context.Context) (bool, error) {
 		last = amiss()
 		return last == "", nil
 	})
@@ -175,7 +175,7 @@ func soon(t *testing.T, what string, amiss func() string) {
 // awaitJob waits until a Job is in a phase.
 func awaitJob(t *testing.T, job types.NamespacedName, phase batchv1alpha1.JobPhase) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Timeout)
 	defer cancel()
 	err := log.Wait(ctx, func() bool { return log.Job(job).Phase == phase })
 	require.NoError(t, err, "Job %s is not %s: %v; pods %v", job, phase, log.JobStates(job), log.PodsOf(job))

@@ -30,8 +30,8 @@ const (
 	deploy = root + "/manifests/deploy"
 	// beside and upgradeSteps are sections of docs/install.md.
 	beside, upgradeSteps = "Beside the default scheduler", "Upgrade"
-	// patience is how long pods and Jobs may take.
-	patience = 5 * time.Minute
+	// timeout is how long pods and Jobs may take.
+	timeout = 5 * time.Minute
 	// look is the pause between two looks at the cluster.
 	look = 50 * time.Millisecond
 )
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		RealNode: true,
 		// The stock scheduler places Muster's own pods.
 		Scheduler: localcluster.KubeScheduler, Without: []string{localcluster.MusterController},
-		Nodes: 4, NodeCPU: "8", Timeout: patience,
+		Nodes: 4, NodeCPU: "8", Timeout: timeout,
 	})
 }
 
@@ -154,7 +154,7 @@ func create(s *harness.Story, wrapper *mustertesting.JobWrapper, change func(*ba
 	job := wrapper.Obj()
 	job.Namespace = s.Namespace
 	change(job)
-	eventually(s, mustertesting.Patience, "creating Job "+job.Name, func() (bool, error) {
+	eventually(s, mustertesting.Timeout, "creating Job "+job.Name, func() (bool, error) {
 		_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{})
 		return err == nil, err
 	})
@@ -170,6 +170,6 @@ func gang(name string) *mustertesting.JobWrapper {
 func awaitPhase(s *harness.Story, job string, phase batchv1alpha1.JobPhase) {
 	s.T.Helper()
 	name := s.Name(job)
-	s.Within(patience, job+" is "+string(phase),
+	s.Within(timeout, job+" is "+string(phase),
 		func() bool { return s.Log.Job(name).Phase == phase }, func() any { return s.Log.JobStates(name) })
 }

@@ -61,7 +61,7 @@ func TestTakeover(t *testing.T) {
 		assert.Less(t, median(worked[component]), takeoverLimit, component)
 	}
 
-	s.Within(patience, "all Jobs have completed", func() bool { return len(uncompleted(s, jobs)) == 0 }, func() any { return uncompleted(s, jobs) })
+	s.Within(timeout, "all Jobs have completed", func() bool { return len(uncompleted(s, jobs)) == 0 }, func() any { return uncompleted(s, jobs) })
 	for _, name := range jobs {
 		status := s.Job(s.Name(name)).Status
 		assert.EqualValues(t, 4, status.Succeeded, name)
@@ -77,7 +77,7 @@ func TestTakeover(t *testing.T) {
 func awaitLeader(s *harness.Story, component string) *corev1.Pod {
 	s.T.Helper()
 	var leader *corev1.Pod
-	eventually(s, patience, "two replicas of "+component+" are ready, and one leads", func() (bool, error) {
+	eventually(s, timeout, "two replicas of "+component+" are ready, and one leads", func() (bool, error) {
 		pods, err := replicas(s, component)
 		if err != nil {
 			return false, err
@@ -100,7 +100,7 @@ func awaitLeader(s *harness.Story, component string) *corev1.Pod {
 func awaitTakeover(s *harness.Story, component, former string) time.Time {
 	s.T.Helper()
 	var acquired time.Time
-	eventually(s, patience, "another replica of "+component+" leads", func() (bool, error) {
+	eventually(s, timeout, "another replica of "+component+" leads", func() (bool, error) {
 		name, since, err := holder(s, component)
 		acquired = since
 		return name != "" && name != former, err
@@ -116,7 +116,7 @@ func awaitWork(s *harness.Story, component string, leads time.Time) time.Time {
 		moment = func(p watchlog.Pod) time.Time { return p.Bound }
 	}
 	var first time.Time
-	s.Within(patience, "the new leader of "+component+" works", func() bool {
+	s.Within(timeout, "the new leader of "+component+" works", func() bool {
 		for _, pod := range s.Log.Pods(s.In(func(p watchlog.Pod) bool { return moment(p).After(leads) })) {
 			if first.IsZero() || moment(pod).Before(first) {
 				first = moment(pod)

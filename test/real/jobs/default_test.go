@@ -13,5 +13,5 @@ import (
 // TestOrdinaryWorkloads runs a Deployment, a DaemonSet and a StatefulSet that name no scheduler. The program muster-scheduler is in the place
 // of the default one.
 func TestOrdinaryWorkloads(t *testing.T) {
-	workloads.RunOrdinary(begin(t), patience, corev1.Container{Image: image, Command: []string{"sleep", "1000000"}})
+	workloads.RunOrdinary(begin(t), timeout, corev1.Container{Image: image, Command: []string{"sleep", "1000000"}})
 }

@@ -30,13 +30,13 @@ import (
 // image has OpenSSH, Open MPI, the checker, and a program in the place of Ray.
 const image = "muster.local/job:1"
 
-// patience is how long a Job of real containers may take.
-const patience = 5 * time.Minute
+// timeout is how long a Job of real containers may take.
+const timeout = 5 * time.Minute
 
 func TestMain(m *testing.M) {
 	harness.Main(m, localcluster.Options{
 		RealNode:  true,
-		Timeout:   patience,
+		Timeout:   timeout,
 		ExtraArgs: map[string][]string{localcluster.MusterController: {"--restart-backoff=0s"}},
 	})
 }
@@ -126,7 +126,7 @@ func create(s *harness.Story, wrapper *mustertesting.JobWrapper, changes ...func
 func awaitPhase(s *harness.Story, job string, phase batchv1alpha1.JobPhase) {
 	s.T.Helper()
 	name := s.Name(job)
-	s.Within(patience, job+" is "+string(phase),
+	s.Within(timeout, job+" is "+string(phase),
 		func() bool { return s.Log.Job(name).Phase == phase },
 		func() any { return fmt.Sprint(s.Log.JobStates(name), "\n", logs(s, job)) })
 }

@@ -58,14 +58,14 @@ func TestPhJobEnds(t *testing.T) {
 	require.Eventually(t, func() bool {
 		text, err := readLog(s, "endless")
 		return err == nil && text == "began\n"
-	}, patience, 100*time.Millisecond, "the command has begun")
+	}, timeout, 100*time.Millisecond, "the command has begun")
 	_, err := s.Muster.PrimehubV1alpha1().PhJobs(s.Namespace).Patch(s.Ctx, "endless", types.MergePatchType, []byte(`{"spec":{"cancel":true}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	awaitPhJob(s, "endless", primehubv1alpha1.PhJobCancelled)
 	require.Eventually(t, func() bool {
 		_, err := s.Kube.CoreV1().Pods(s.Namespace).Get(s.Ctx, "endless", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
-	}, patience, 100*time.Millisecond, "the kubelet ends the container, and the pod goes")
+	}, timeout, 100*time.Millisecond, "the kubelet ends the container, and the pod goes")
 }
 
 // openGroup makes a group with a volume, three datasets, the test's image and an instance type, and returns its name.
@@ -112,6 +112,6 @@ func awaitPhJob(s *harness.Story, name string, phase primehubv1alpha1.PhJobPhase
 	require.Eventually(s.T, func() bool {
 		job, err = s.Muster.PrimehubV1alpha1().PhJobs(s.Namespace).Get(s.Ctx, name, metav1.GetOptions{})
 		return err == nil && job.Status.Phase == phase
-	}, patience, 100*time.Millisecond, "PhJob %s is %s", name, phase)
+	}, timeout, 100*time.Millisecond, "PhJob %s is %s", name, phase)
 	return job
 }

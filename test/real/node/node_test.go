@@ -27,7 +27,7 @@ import (
 	"github.com/muster-sched/muster/test/real/workloads"
 )
 
-const patience = 3 * time.Minute
+const timeout = 3 * time.Minute
 
 // TestARealNode runs a pod to its exit code, reads its log, and takes the cluster down. Then everything is as before.
 func TestARealNode(t *testing.T) {
@@ -64,7 +64,7 @@ func TestAKilledNode(t *testing.T) {
 	require.Eventually(t, func() bool {
 		now, err := client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), pod.Name, metav1.GetOptions{})
 		return err == nil && now.Status.Phase == corev1.PodRunning
-	}, patience, 100*time.Millisecond, "the pod runs")
+	}, timeout, 100*time.Millisecond, "the pod runs")
 
 	require.NoError(t, cluster.Kill(localcluster.RealNode, syscall.SIGKILL))
 	require.NoError(t, cluster.AwaitEnd(t.Context(), localcluster.RealNode))
@@ -77,7 +77,7 @@ func up(t *testing.T, options localcluster.Options) *localcluster.Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "muster-real-")
 	require.NoError(t, err)
-	options.Dir, options.RealNode, options.Timeout = filepath.Join(dir, "cluster"), true, patience
+	options.Dir, options.RealNode, options.Timeout = filepath.Join(dir, "cluster"), true, timeout
 	options.Progress = func(message string) { t.Log(message) }
 	cluster, err := localcluster.Up(t.Context(), options)
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func up(t *testing.T, options localcluster.Options) *localcluster.Cluster {
 
 func down(t *testing.T, cluster *localcluster.Cluster) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	require.NoError(t, cluster.Down(ctx))
 	assert.NoDirExists(t, cluster.Dir())
@@ -137,7 +137,7 @@ func awaitEnd(t *testing.T, client kubernetes.Interface, name string) *corev1.Po
 		var err error
 		pod, err = client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
 		return err == nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
-	}, patience, 100*time.Millisecond, "pod %s ends", name)
+	}, timeout, 100*time.Millisecond, "pod %s ends", name)
 	return pod
 }
 

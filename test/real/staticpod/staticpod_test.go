@@ -29,19 +29,19 @@ import (
 const (
 	root = "../../.."
 	// mirror is how the API shows the static pod.
-	mirror   = "muster-scheduler-" + realnode.NodeName
-	patience = 5 * time.Minute
-	look     = 100 * time.Millisecond
+	mirror  = "muster-scheduler-" + realnode.NodeName
+	timeout = 5 * time.Minute
+	look    = 100 * time.Millisecond
 )
 
 // The cluster has no scheduler.
 func TestMain(m *testing.M) {
 	harness.Main(m, localcluster.Options{
-		RealNode: true, Without: []string{localcluster.MusterScheduler, localcluster.MusterController}, Timeout: patience,
+		RealNode: true, Without: []string{localcluster.MusterScheduler, localcluster.MusterController}, Timeout: timeout,
 	})
 }
 
-// TestInPlaceOfTheDefaultScheduler does the steps of manifests/deploy/replace-default/static-pod.yaml, and goes back.
+// TestInPlaceOfTheDefaultScheduler does the steps of manifests/deploy/replace-default/static-pod, and goes back.
 func TestInPlaceOfTheDefaultScheduler(t *testing.T) {
 	s := harness.New(t)
 	k := installation.Kubectl{T: t, Cluster: s.Cluster.Cluster, Root: root}
@@ -51,14 +51,12 @@ func TestInPlaceOfTheDefaultScheduler(t *testing.T) {
 
 	etc := s.EtcKubernetes()
 	write(t, etc, "muster-scheduler.yaml", schedulerConfig(t))
-	static, err := os.ReadFile(root + "/manifests/deploy/replace-default/static-pod.yaml")
-	require.NoError(t, err)
-	write(t, etc, "manifests/muster-scheduler.yaml", string(static))
+	write(t, etc, "manifests/muster-scheduler.yaml", k.Run("kustomize", root+"/manifests/deploy/replace-default/static-pod"))
 	pods := s.Kube.CoreV1().Pods(metav1.NamespaceSystem)
 	require.Eventually(t, func() bool {
 		pod, err := pods.Get(t.Context(), mirror, metav1.GetOptions{})
 		return err == nil && isReady(pod)
-	}, patience, look, "the static pod is ready")
+	}, timeout, look, "the static pod is ready")
 	pod, err := pods.Get(t.Context(), mirror, metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Contains(t, pod.Annotations, corev1.MirrorPodAnnotationKey)
@@ -66,14 +64,14 @@ func TestInPlaceOfTheDefaultScheduler(t *testing.T) {
 
 	// It schedules muster-controller, what users run, and gangs.
 	k.Run("rollout", "status", "-n", localcluster.SystemNamespace, "deployment/muster-controller")
-	workloads.RunOrdinary(s, patience, corev1.Container{Image: workloads.Busybox, Command: []string{"/busybox", "sleep", "1000000"}})
+	workloads.RunOrdinary(s, timeout, corev1.Container{Image: workloads.Busybox, Command: []string{"/busybox", "sleep", "1000000"}})
 	runGang(s)
 
 	require.NoError(t, os.Remove(filepath.Join(etc, "manifests", "muster-scheduler.yaml")))
 	require.Eventually(t, func() bool {
 		_, err := pods.Get(t.Context(), mirror, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
-	}, patience, look, "the kubelet stops the scheduler")
+	}, timeout, look, "the kubelet stops the scheduler")
 }
 
 // schedulerConfig is the shipped configuration, with the kubeconfig that step 1 asks for.
@@ -113,8 +111,8 @@ func runGang(s *harness.Story) {
 	container.Image, container.ImagePullPolicy = workloads.Busybox, corev1.PullNever
 	_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{})
 	require.NoError(s.T, err)
-	s.Within(patience, "the gang has completed",
+	s.Within(timeout, "the gang has completed",
 		func() bool { return s.Log.Job(s.Name(job.Name)).Phase == batchv1alpha1.Completed },
 		func() any { return s.Log.JobStates(s.Name(job.Name)) })
-	s.WholeGangs(s.Namespace, patience)
+	s.WholeGangs(s.Namespace, timeout)
 }

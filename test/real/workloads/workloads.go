@@ -42,7 +42,7 @@ func ImportBusybox(ctx context.Context, cluster *localcluster.Cluster) error {
 
 // RunOrdinary runs a Deployment, a DaemonSet and a StatefulSet that name no scheduler. It waits until all their pods are ready. Their
 // container must not end.
-func RunOrdinary(s *harness.Story, patience time.Duration, container corev1.Container) {
+func RunOrdinary(s *harness.Story, timeout time.Duration, container corev1.Container) {
 	s.T.Helper()
 	container.Name, container.ImagePullPolicy = "main", corev1.PullNever
 	const app = "ordinary"
@@ -74,7 +74,7 @@ func RunOrdinary(s *harness.Story, patience time.Duration, container corev1.Cont
 		f, errF := apps.StatefulSets(s.Namespace).Get(s.Ctx, "stateful", metav1.GetOptions{})
 		return errD == nil && errN == nil && errF == nil &&
 			d.Status.ReadyReplicas == 2 && n.Status.NumberReady == 1 && f.Status.ReadyReplicas == 2
-	}, patience, 200*time.Millisecond, "all pods are ready")
+	}, timeout, 200*time.Millisecond, "all pods are ready")
 	pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(s.Ctx, metav1.ListOptions{LabelSelector: "app=" + app})
 	require.NoError(s.T, err)
 	assert.Len(s.T, pods.Items, 5)

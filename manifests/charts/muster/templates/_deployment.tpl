@@ -27,6 +27,7 @@ Arguments: the root, the Deployment.
 {{- if eq $container.name "controller" }}
 {{- $_ := set $container "args" (include "muster.controllerArgs" (list $root $container.args) | fromYamlArray) }}
 {{- include "muster.editPhJobs" (list $root $pod) }}
+{{- include "muster.editHistory" (list $root $deployment) }}
 {{- if not $root.Values.phjobs.enabled }}
 {{- $env = merge (dict "PRIMEHUB_FEATURE_JOB_SUBMISSION" "false") $env }}
 {{- end }}
@@ -50,6 +51,32 @@ Arguments: the root, the spec of muster-controller's pods.
 {{- $source := dict "name" (include "muster.phjobConfigName" $root) }}
 {{- $_ := set $pod "volumes" (list (dict "name" "phjobs" "configMap" $source)) }}
 {{- $_ := set (first $pod.containers) "volumeMounts" (list (dict "name" "phjobs" "mountPath" "/etc/muster" "readOnly" true)) }}
+{{- end }}
+{{- end }}
+
+{{/*
+muster.editHistory mounts the volume of the history, if there is one, and prints nothing. A volume that one node mounts at a time cannot be
+mounted by a new pod while the old one runs.
+Arguments: the root, the Deployment of muster-controller.
+*/}}
+{{- define "muster.editHistory" -}}
+{{- $root := index . 0 }}
+{{- $deployment := index . 1 }}
+{{- $history := $root.Values.history }}
+{{- if $history.enabled }}
+{{- $pod := $deployment.spec.template.spec }}
+{{- $container := first $pod.containers }}
+{{- $source := dict "claimName" ($history.existingClaim | default "muster-history") }}
+{{- $_ := set $pod "volumes" (append ($pod.volumes | default list) (dict "name" "history" "persistentVolumeClaim" $source)) }}
+{{- $mount := dict "name" "history" "mountPath" "/var/lib/muster" }}
+{{- $_ := set $container "volumeMounts" (append ($container.volumeMounts | default list) $mount) }}
+{{- $_ := set $pod.securityContext "fsGroup" 65532 }}
+{{- if ne $history.accessMode "ReadWriteMany" }}
+{{- if gt (int $root.Values.controller.replicas) 1 }}
+{{- fail "history.accessMode: with a volume of ReadWriteOnce only one replica can run: set controller.replicas to 1, or take a storage class with ReadWriteMany" }}
+{{- end }}
+{{- $_ := set $deployment.spec "strategy" (dict "type" "Recreate") }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -118,6 +145,18 @@ Arguments: the root, the arguments of the manifests.
 {{- end }}
 {{- if .Values.phjobs.config }}
 - --primehub-config=/etc/muster/primehub.yaml
+{{- end }}
+{{- if .Values.history.enabled }}
+- --history-dir=/var/lib/muster/history
+{{- if ne .Values.history.maxSize "512Mi" }}
+- --history-max-size={{ .Values.history.maxSize }}
+{{- end }}
+{{- with .Values.history.maxAge }}
+- --history-max-age={{ . }}
+{{- end }}
+{{- end }}
+{{- if .Values.history.log }}
+- --history-log
 {{- end }}
 {{- include "muster.featureGates" .Values.controller.featureGates }}
 {{- range .Values.controller.extraArgs }}

@@ -35,7 +35,9 @@ Arguments: the root, the object.
 {{- $object := index . 1 }}
 {{- if eq $object.kind "Namespace" }}false
 {{- else if hasPrefix "MutatingAdmissionPolicy" $object.kind }}{{ semverCompare ">=1.36.0-0" $root.Capabilities.KubeVersion.Version }}
+{{- else if and (eq $object.kind "ClusterRoleBinding") (eq $object.metadata.name "muster-queue-readers") }}{{ $root.Values.queueReaders }}
 {{- else if eq $object.kind "NetworkPolicy" }}{{ $root.Values.networkPolicies }}
+{{- else if eq $object.kind "PersistentVolumeClaim" }}{{ not $root.Values.history.existingClaim }}
 {{- else if eq $object.kind "PodDisruptionBudget" }}{{ (include "muster.program" . | fromYaml).podDisruptionBudget.enabled }}
 {{- else }}true
 {{- end }}
@@ -63,6 +65,13 @@ Arguments: the root, the object.
 {{- end }}
 {{- else if eq $object.kind "PodDisruptionBudget" }}
 {{- $_ := set $object.spec "maxUnavailable" (include "muster.program" . | fromYaml).podDisruptionBudget.maxUnavailable }}
+{{- else if eq $object.kind "PersistentVolumeClaim" }}
+{{- $_ := set $object.metadata "annotations" (dict "helm.sh/resource-policy" "keep") }}
+{{- $_ := set $object.spec "accessModes" (list $root.Values.history.accessMode) }}
+{{- $_ := set $object.spec.resources.requests "storage" $root.Values.history.volumeSize }}
+{{- with $root.Values.history.storageClassName }}
+{{- $_ := set $object.spec "storageClassName" . }}
+{{- end }}
 {{- else if has $object.kind (list "ServiceMonitor" "PrometheusRule") }}
 {{- $_ := set $object.metadata "labels" (merge $object.metadata.labels $root.Values.monitoring.labels) }}
 {{- else if eq $object.kind "Deployment" }}

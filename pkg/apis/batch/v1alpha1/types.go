@@ -15,6 +15,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=jobs,singular=job,shortName=vcjob;vj
+// +kubebuilder:metadata:labels="app.kubernetes.io/component=api"
 // +kubebuilder:printcolumn:name="STATUS",type=string,JSONPath=`.status.state.phase`
 // +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.runningOfMinimum`
 // +kubebuilder:printcolumn:name="SUCCEEDED",type=integer,JSONPath=`.status.succeeded`
@@ -124,7 +125,7 @@ type JobSpec struct {
 	// +optional
 	MinSuccess *int32 `json:"minSuccess,omitempty"`
 
-	// NetworkTopology asks for the Job's pods to be near each other in the network. It is not supported yet: the Job stays Pending.
+	// NetworkTopology asks for the Job's pods to be near each other in the network. It is copied into the PodGroup when that is made.
 	// +kubebuilder:validation:XValidation:rule="!(has(self.highestTierAllowed) && has(self.highestTierName))",message="must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: remove one"
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
@@ -148,7 +149,7 @@ type NetworkTopologySpec struct {
 	// +kubebuilder:default=hard
 	// +optional
 	Mode schedulingv1beta1.NetworkTopologyMode `json:"mode,omitempty"`
-	// HighestTierAllowed is the highest network tier that pods may span.
+	// HighestTierAllowed is the highest network tier that pods may span. A lower tier is closer.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	HighestTierAllowed *int `json:"highestTierAllowed,omitempty"`
@@ -243,7 +244,7 @@ type PartitionPolicySpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MinPartitions int32 `json:"minPartitions,omitempty"`
-	// NetworkTopology constrains each partition. It is not supported yet: the Job stays Pending.
+	// NetworkTopology asks for the pods of each partition to be near each other.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
 }

@@ -74,6 +74,7 @@ const (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=commands,singular=command
+// +kubebuilder:metadata:labels="app.kubernetes.io/component=api"
 // +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.action`
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.target.kind`
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.target.name`

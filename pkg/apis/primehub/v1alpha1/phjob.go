@@ -62,6 +62,7 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=phjobs,singular=phjob,shortName=phj
+// +kubebuilder:metadata:labels="app.kubernetes.io/component=api"
 // +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.spec.userName`
 // +kubebuilder:printcolumn:name="Group",type=string,JSONPath=`.spec.groupName`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`

@@ -30,6 +30,7 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=phschedules,singular=phschedule,shortName=phs
+// +kubebuilder:metadata:labels="app.kubernetes.io/component=api"
 // +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.spec.jobTemplate.spec.userName`
 // +kubebuilder:printcolumn:name="Group",type=string,JSONPath=`.spec.jobTemplate.spec.groupName`
 // +kubebuilder:printcolumn:name="Invalid",type=boolean,JSONPath=`.status.invalid`

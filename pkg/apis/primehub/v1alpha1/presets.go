@@ -12,6 +12,7 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=images,singular=image,shortName=phimg
+// +kubebuilder:metadata:labels="app.kubernetes.io/component=api"
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
 // +kubebuilder:printcolumn:name="Group",type=string,JSONPath=`.spec.groupName`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.jobCondition.phase`
@@ -98,6 +99,7 @@ type ImageList struct {
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=instancetypes,singular=instancetype,shortName=phit
+// +kubebuilder:metadata:labels="app.kubernetes.io/component=api"
 // +kubebuilder:printcolumn:name="CPU",type=number,JSONPath=`.spec.limits\.cpu`
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.limits\.memory`
 // +kubebuilder:printcolumn:name="GPU",type=integer,JSONPath=`.spec.limits\.nvidia\.com/gpu`

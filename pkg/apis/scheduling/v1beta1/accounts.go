@@ -11,7 +11,7 @@ const OtherGroupNameAnnotation = "scheduling.volcano.sh/group-name"
 // accountKeys are the labels and annotations by which a pod is charged, or belongs to a gang. Those of PrimeHub and scheduler-plugins are
 // among them.
 var accountKeys = []string{
-	GroupNameAnnotation, OtherGroupNameAnnotation, QueueNameAnnotation, GroupResourceVersionAnnotation, ChargedToAnnotation, BoundForAnnotation,
+	GroupNameAnnotation, OtherGroupNameAnnotation, QueueNameAnnotation, GroupResourceVersionAnnotation, ChargedToAnnotation, BoundForAnnotation, TopologyPathAnnotation,
 	UserLabel, "primehub.io/group", "primehub.io/user", "scheduling.x-k8s.io/pod-group",
 }
 

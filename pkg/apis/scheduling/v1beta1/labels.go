@@ -31,6 +31,9 @@ const (
 	ChargedToAnnotation = "muster.sh/charged-to"
 	// BoundForAnnotation is the UID of the PodGroup whose minimum, or surplus, the pod was bound for.
 	BoundForAnnotation = "muster.sh/bound-for"
+	// TopologyPathAnnotation is the path of the lowest domain of the pod's node in the network, the widest domain first: "spine-1/leaf-3".
+	// Pods of gangs with a network topology have it.
+	TopologyPathAnnotation = "muster.sh/topology-path"
 )
 
 // TakesNoJobsLabel stands on a Queue that takes no Jobs, and on no other. Its value says why. The controller keeps it, so that admission

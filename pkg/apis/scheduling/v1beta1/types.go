@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -95,7 +96,7 @@ type NetworkTopologySpec struct {
 	// +kubebuilder:default=hard
 	// +optional
 	Mode NetworkTopologyMode `json:"mode,omitempty"`
-	// HighestTierAllowed is the highest network tier that members may span.
+	// HighestTierAllowed is the highest network tier that members may span. A lower tier is closer.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	HighestTierAllowed *int `json:"highestTierAllowed,omitempty"`
@@ -113,7 +114,7 @@ type SubGroupPolicySpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Name string `json:"name,omitempty"`
-	// NetworkTopology constrains each sub group. It is not supported yet.
+	// NetworkTopology asks for the members of each sub group to be near each other.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
 	// SubGroupSize is the number of members of each sub group.
@@ -163,12 +164,11 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	MinResources *corev1.ResourceList `json:"minResources,omitempty"`
-	// NetworkTopology asks for members to be near each other in the network. It is not supported yet: with mode hard the gang stays
-	// Pending, and mode soft has no effect.
+	// NetworkTopology asks for members to be near each other in the network.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
-	// SubGroupPolicy divides the members into sub groups. It is not supported yet. The gang stays Pending if a policy has a size above one, a
-	// minimum or a hard topology.
+	// SubGroupPolicy divides the members into sub groups. Sizes above one and minimums are not supported yet in a PodGroup that no Job made: the
+	// gang stays Pending.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
@@ -202,6 +202,57 @@ type PodGroupStatus struct {
 	// requests of the members that have started. It is unset when members have used all of it, or none was bound for the hold timeout.
 	// +optional
 	Reserved corev1.ResourceList `json:"reserved,omitempty"`
+	// Place is where the PodGroup waits in its Queue, and what the Queue lacks. It is set after some seconds of waiting, and unset at
+	// the start. It names no other PodGroup and no other namespace.
+	// +optional
+	Place *PodGroupPlace `json:"place,omitempty"`
+}
+
+// PodGroupPlace is where a PodGroup waits, as muster-controller found it at a time.
+type PodGroupPlace struct {
+	// Position among the PodGroups of the Queue that wait: 1 is the first. From 11 on it is rounded up to 20, 50, 100, 200, 500 and so on.
+	Position int32 `json:"position"`
+	// Short is the limit that leaves too little for the minimum. It is absent if quota suffices.
+	// +optional
+	Short *QuotaShortage `json:"short,omitempty"`
+	// Shares has the share of the Queue, for each resource that the minimum lacks and that is shared out.
+	// +listType=map
+	// +listMapKey=resource
+	// +optional
+	Shares []ShareOfQueue `json:"shares,omitempty"`
+	// FoundAt is when the amounts were found.
+	FoundAt metav1.Time `json:"foundAt"`
+}
+
+// QuotaShortage says which limit is short, and by how much.
+type QuotaShortage struct {
+	// Queue with the limit: that of the PodGroup, or an ancestor.
+	Queue string `json:"queue"`
+	// User whose quota in the Queue is short; absent if it is the Queue's own limit.
+	// +optional
+	User string `json:"user,omitempty"`
+	// Resource that is short.
+	Resource corev1.ResourceName `json:"resource"`
+	// Limit is the most that may be used.
+	Limit resource.Quantity `json:"limit"`
+	// Free is what is left of the limit.
+	Free resource.Quantity `json:"free"`
+	// Asked is what the minimum lacks.
+	Asked resource.Quantity `json:"asked"`
+	// Missing is how much has to come free.
+	Missing resource.Quantity `json:"missing"`
+}
+
+// ShareOfQueue compares what a Queue and its children use with their share, for one resource.
+type ShareOfQueue struct {
+	// Resource that is shared.
+	Resource corev1.ResourceName `json:"resource"`
+	// Used is what the bound pods of the Queue request.
+	Used resource.Quantity `json:"used"`
+	// Share is what the Queue deserves at present.
+	Share resource.Quantity `json:"share"`
+	// BorrowedByOthers is what all other Queues use beyond their shares, in sum.
+	BorrowedByOthers resource.Quantity `json:"borrowedByOthers"`
 }
 
 // PodGroup is a gang: a set of pods of which at least spec.minMember start together, or none does.
@@ -211,6 +262,7 @@ type PodGroupStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=podgroups,singular=podgroup,shortName=pg;podgroup-v1beta1
+// +kubebuilder:metadata:labels="app.kubernetes.io/component=api"
 // +kubebuilder:printcolumn:name="STATUS",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="minMember",type=integer,JSONPath=`.spec.minMember`
 // +kubebuilder:printcolumn:name="RUNNINGS",type=integer,JSONPath=`.status.running`
@@ -506,11 +558,16 @@ type QueueStatusExtension struct {
 	// LastValid are the terms that counted last. They still count while the condition Valid is False.
 	// +optional
 	LastValid *QueueTerms `json:"lastValid,omitempty"`
-	// Used is the amount and the limit of the resource that is nearest to its limit, like "cpu 12/16". The amount is what pods use and what
-	// is kept for admitted PodGroups. The limit is the capability of the Queue, or that of the nearest ancestor that names the resource.
-	// Without a limit only the amount is shown. The resource is then the one of which the Queue has the largest part of the cluster.
+	// Running is the number of PodGroups that run, those of the Queue's children included. It counts the phases Running and Unknown.
 	// +optional
-	Used string `json:"used,omitempty"`
+	Running int32 `json:"running"`
+	// Waiting is the number of PodGroups that have not started, those of the Queue's children included. It counts the phases Pending
+	// and Inqueue.
+	// +optional
+	Waiting int32 `json:"waiting"`
+	// Figures are the amounts of the resource that is nearest to its limit, for tables.
+	// +optional
+	Figures *QueueFigures `json:"figures,omitempty"`
 	// Deserved is the Queue's present share, computed from the spec and the demand of all Queues. It is computed every 5 seconds.
 	// +optional
 	Deserved corev1.ResourceList `json:"deserved,omitempty"`
@@ -522,6 +579,27 @@ type QueueStatusExtension struct {
 	// OtherUsers is how many more users have pods in the Queue.
 	// +optional
 	OtherUsers int32 `json:"otherUsers,omitempty"`
+}
+
+// QueueFigures are the amounts of one resource of a Queue, children included. It is the resource that is nearest to its limit. Without
+// a limit it is the one of which the Queue has the largest part of the cluster.
+type QueueFigures struct {
+	// Used is what the bound pods request, and the limit, like "cpu 12/16". The limit is the capability of the Queue, or that of the
+	// nearest ancestor that names the resource. Without a limit it is the amount alone.
+	// +optional
+	Used string `json:"used,omitempty"`
+	// Reserved is what is kept for admitted PodGroups, beside what is used.
+	// +optional
+	Reserved string `json:"reserved,omitempty"`
+	// Share is the present share of the Queue.
+	// +optional
+	Share string `json:"share,omitempty"`
+	// Guarantee is what other Queues never take.
+	// +optional
+	Guarantee string `json:"guarantee,omitempty"`
+	// Borrowed is what is used beyond the share.
+	// +optional
+	Borrowed string `json:"borrowed,omitempty"`
 }
 
 // UserUsage is what a user has of a Queue.
@@ -557,12 +635,18 @@ type QueueTerms struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=queues,singular=queue,scope=Cluster,shortName=q;queue-v1beta1
+// +kubebuilder:metadata:labels="app.kubernetes.io/component=api"
 // +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
-// +kubebuilder:printcolumn:name="USED/CAPABILITY",type=string,JSONPath=`.status.muster.used`
-// +kubebuilder:printcolumn:name="PENDING",type=integer,JSONPath=`.status.pending`
-// +kubebuilder:printcolumn:name="RUNNING",type=integer,JSONPath=`.status.running`
+// +kubebuilder:printcolumn:name="USED/CAPABILITY",type=string,JSONPath=`.status.muster.figures.used`
+// +kubebuilder:printcolumn:name="RESERVED",type=string,JSONPath=`.status.muster.figures.reserved`
+// +kubebuilder:printcolumn:name="SHARE",type=string,JSONPath=`.status.muster.figures.share`
+// +kubebuilder:printcolumn:name="GUARANTEE",type=string,JSONPath=`.status.muster.figures.guarantee`
+// +kubebuilder:printcolumn:name="BORROWED",type=string,JSONPath=`.status.muster.figures.borrowed`
+// +kubebuilder:printcolumn:name="RUNNING",type=integer,JSONPath=`.status.muster.running`
+// +kubebuilder:printcolumn:name="WAITING",type=integer,JSONPath=`.status.muster.waiting`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="PARENT",type=string,JSONPath=`.spec.parent`,priority=1
+// +kubebuilder:printcolumn:name="PENDING",type=integer,JSONPath=`.status.pending`,priority=1
 // +kubebuilder:printcolumn:name="INQUEUE",type=integer,JSONPath=`.status.inqueue`,priority=1
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",fieldPath=".spec.parent",message="a queue cannot use itself as parent: name another queue, or leave it empty for root"
 type Queue struct {

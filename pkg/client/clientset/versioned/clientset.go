@@ -8,8 +8,10 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/bus/v1alpha1"
+	musterv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/muster/v1alpha1"
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/scheduling/v1beta1"
+	topologyv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/topology/v1alpha1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
@@ -19,8 +21,10 @@ type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
 	BatchV1alpha1() batchv1alpha1.BatchV1alpha1Interface
 	BusV1alpha1() busv1alpha1.BusV1alpha1Interface
+	MusterV1alpha1() musterv1alpha1.MusterV1alpha1Interface
 	PrimehubV1alpha1() primehubv1alpha1.PrimehubV1alpha1Interface
 	SchedulingV1beta1() schedulingv1beta1.SchedulingV1beta1Interface
+	TopologyV1alpha1() topologyv1alpha1.TopologyV1alpha1Interface
 }
 
 // Clientset contains the clients for groups.
@@ -28,8 +32,10 @@ type Clientset struct {
 	*discovery.DiscoveryClient
 	batchV1alpha1     *batchv1alpha1.BatchV1alpha1Client
 	busV1alpha1       *busv1alpha1.BusV1alpha1Client
+	musterV1alpha1    *musterv1alpha1.MusterV1alpha1Client
 	primehubV1alpha1  *primehubv1alpha1.PrimehubV1alpha1Client
 	schedulingV1beta1 *schedulingv1beta1.SchedulingV1beta1Client
+	topologyV1alpha1  *topologyv1alpha1.TopologyV1alpha1Client
 }
 
 // BatchV1alpha1 retrieves the BatchV1alpha1Client
@@ -42,6 +48,11 @@ func (c *Clientset) BusV1alpha1() busv1alpha1.BusV1alpha1Interface {
 	return c.busV1alpha1
 }
 
+// MusterV1alpha1 retrieves the MusterV1alpha1Client
+func (c *Clientset) MusterV1alpha1() musterv1alpha1.MusterV1alpha1Interface {
+	return c.musterV1alpha1
+}
+
 // PrimehubV1alpha1 retrieves the PrimehubV1alpha1Client
 func (c *Clientset) PrimehubV1alpha1() primehubv1alpha1.PrimehubV1alpha1Interface {
 	return c.primehubV1alpha1
@@ -50,6 +61,11 @@ func (c *Clientset) PrimehubV1alpha1() primehubv1alpha1.PrimehubV1alpha1Interfac
 // SchedulingV1beta1 retrieves the SchedulingV1beta1Client
 func (c *Clientset) SchedulingV1beta1() schedulingv1beta1.SchedulingV1beta1Interface {
 	return c.schedulingV1beta1
+}
+
+// TopologyV1alpha1 retrieves the TopologyV1alpha1Client
+func (c *Clientset) TopologyV1alpha1() topologyv1alpha1.TopologyV1alpha1Interface {
+	return c.topologyV1alpha1
 }
 
 // Discovery retrieves the DiscoveryClient
@@ -104,11 +120,19 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.musterV1alpha1, err = musterv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.primehubV1alpha1, err = primehubv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
 	}
 	cs.schedulingV1beta1, err = schedulingv1beta1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	cs.topologyV1alpha1, err = topologyv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +159,10 @@ func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.batchV1alpha1 = batchv1alpha1.New(c)
 	cs.busV1alpha1 = busv1alpha1.New(c)
+	cs.musterV1alpha1 = musterv1alpha1.New(c)
 	cs.primehubV1alpha1 = primehubv1alpha1.New(c)
 	cs.schedulingV1beta1 = schedulingv1beta1.New(c)
+	cs.topologyV1alpha1 = topologyv1alpha1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)
 	return &cs

@@ -12,8 +12,10 @@ import (
 	batch "github.com/muster-sched/muster/pkg/client/informers/externalversions/batch"
 	bus "github.com/muster-sched/muster/pkg/client/informers/externalversions/bus"
 	internalinterfaces "github.com/muster-sched/muster/pkg/client/informers/externalversions/internalinterfaces"
+	muster "github.com/muster-sched/muster/pkg/client/informers/externalversions/muster"
 	primehub "github.com/muster-sched/muster/pkg/client/informers/externalversions/primehub"
 	scheduling "github.com/muster-sched/muster/pkg/client/informers/externalversions/scheduling"
+	topology "github.com/muster-sched/muster/pkg/client/informers/externalversions/topology"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -314,8 +316,10 @@ type SharedInformerFactory interface {
 
 	Batch() batch.Interface
 	Bus() bus.Interface
+	Muster() muster.Interface
 	Primehub() primehub.Interface
 	Scheduling() scheduling.Interface
+	Topology() topology.Interface
 }
 
 func (f *sharedInformerFactory) Batch() batch.Interface {
@@ -326,10 +330,18 @@ func (f *sharedInformerFactory) Bus() bus.Interface {
 	return bus.New(f, f.namespace, f.tweakListOptions)
 }
 
+func (f *sharedInformerFactory) Muster() muster.Interface {
+	return muster.New(f, f.namespace, f.tweakListOptions)
+}
+
 func (f *sharedInformerFactory) Primehub() primehub.Interface {
 	return primehub.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) Scheduling() scheduling.Interface {
 	return scheduling.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Topology() topology.Interface {
+	return topology.New(f, f.namespace, f.tweakListOptions)
 }

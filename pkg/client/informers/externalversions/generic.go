@@ -7,8 +7,10 @@ import (
 
 	v1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	v1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "github.com/muster-sched/muster/pkg/apis/topology/v1alpha1"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
 )
@@ -47,6 +49,10 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 	case busv1alpha1.SchemeGroupVersion.WithResource("commands"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Bus().V1alpha1().Commands().Informer()}, nil
 
+		// Group=muster.sh, Version=v1alpha1
+	case musterv1alpha1.SchemeGroupVersion.WithResource("networktopologies"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Muster().V1alpha1().NetworkTopologies().Informer()}, nil
+
 		// Group=primehub.io, Version=v1alpha1
 	case primehubv1alpha1.SchemeGroupVersion.WithResource("images"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Primehub().V1alpha1().Images().Informer()}, nil
@@ -62,6 +68,10 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Scheduling().V1beta1().PodGroups().Informer()}, nil
 	case v1beta1.SchemeGroupVersion.WithResource("queues"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Scheduling().V1beta1().Queues().Informer()}, nil
+
+		// Group=topology.volcano.sh, Version=v1alpha1
+	case topologyv1alpha1.SchemeGroupVersion.WithResource("hypernodes"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Topology().V1alpha1().HyperNodes().Informer()}, nil
 
 	}
 

@@ -72,7 +72,7 @@ func (r *Tracker) Changed(job types.UID, before, after *corev1.Pod) {
 // looksKilled says whether a pod has ended and looks as if it was stopped.
 func looksKilled(pod *corev1.Pod) bool { return policy.IsFinished(pod) && !policy.EndedByItself(pod) }
 
-// Left records that a pod is gone. It keeps how the pod ended, if it ended by itself and the Job exists: the pods of a deleted Job do not
+// Left records that a pod is gone. It keeps how the pod ended, if it ended by itself and the Job exists. The pods of a deleted Job do not
 // matter. The handler of Jobs calls forget once the lister that knows has lost the Job.
 func (r *Tracker) Left(job types.UID, pod *corev1.Pod, jobExists bool) {
 	r.mu.Lock()

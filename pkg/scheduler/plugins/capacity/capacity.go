@@ -18,10 +18,13 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
@@ -54,7 +57,7 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if err := tracker.Feed.Start(ctx, handle); err != nil {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
-		victims, err := eviction.ForProfile(tracker, handle)
+		victims, err := eviction.ForProfile(tracker.Victims, handle)
 		if err != nil {
 			return nil, fmt.Errorf("making %s: %w", Name, err)
 		}
@@ -84,18 +87,18 @@ func (c *Capacity) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *cor
 	}
 	c.tracker.Feed.AwaitRead(ctx)
 	c.tracker.Leadership.Lead() // here, too: Coscheduling does not see a pod that is rejected
-	obstacle, ofQuota := c.obstacle(pod)
-	if obstacle == "" {
+	blocker, ofQuota := c.blocker(pod)
+	if blocker == "" {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	cycle.Write(rejectedKey, rejected{ofQuota: ofQuota})
-	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, obstacle)
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, blocker)
 }
 
-// obstacle says why a pod that stands for itself may not start; "" if it may. Amounts that upstream's plugins cannot count overflow there,
+// blocker says why a single pod or surplus may not start; "" if it may. Amounts that upstream's plugins cannot count overflow there,
 // and the pod would be bound.
-func (c *Capacity) obstacle(pod *corev1.Pod) (message string, ofQuota bool) {
-	if err := resources.ValidateRequests(pod); err != nil && !c.tracker.Reports.SpeaksFor(pod) {
+func (c *Capacity) blocker(pod *corev1.Pod) (message string, ofQuota bool) {
+	if err := resources.ValidateRequests(pod); err != nil && !report.NewReports(c.tracker).Explains(pod) {
 		return "the pod " + err.Error(), false
 	}
 	shortage := c.tracker.Quota.QuotaShortage(pod)
@@ -159,7 +162,7 @@ func (c *Capacity) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.
 const chargedKey fwk.StateKey = "Reserve" + Name
 
 // charged is what Reserve has charged the pod to.
-type charged struct{ gangs.Charged }
+type charged struct{ state.Charged }
 
 // Clone returns the charge itself.
 func (c charged) Clone() fwk.StateData { return c }
@@ -170,6 +173,9 @@ func (c *Capacity) Bind(ctx context.Context, cycle fwk.CycleState, pod *corev1.P
 	var annotations map[string]string
 	if data, err := cycle.Read(chargedKey); err == nil {
 		annotations = data.(charged).Annotations(pod)
+		if path := c.tracker.Topology.PathFor(pod, node); path != "" || pod.Annotations[schedulingv1beta1.TopologyPathAnnotation] != "" {
+			annotations[schedulingv1beta1.TopologyPathAnnotation] = path
+		}
 	}
 	if len(annotations) == 0 {
 		return fwk.NewStatus(fwk.Skip)

@@ -20,6 +20,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -30,8 +31,8 @@ func newPlugin(t *testing.T) (*Capacity, *gangs.Tracker) {
 	require.NoError(t, tracker.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionRequired}))
 	tracker.Quota.EnforceQuota()
 	tracker.Feed.Open()
-	tracker.Quota.SetQueue(mustertesting.MakeQueue("parent").Capability("cpu", "6").Obj())
-	tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Parent("parent").Capability("cpu", "4").Obj())
+	tracker.SetQueue(mustertesting.MakeQueue("parent").Capability("cpu", "6").Obj())
+	tracker.SetQueue(mustertesting.MakeQueue("q").Parent("parent").Capability("cpu", "4").Obj())
 	return &Capacity{tracker: tracker}, tracker
 }
 
@@ -72,7 +73,7 @@ func TestASinglePodWaitsForTheQuotaOfItsQueueAndOfItsAncestors(t *testing.T) {
 	assert.True(t, passes(t, c, inQueue("small", "q", "1")))
 	large := inQueue("large", "q", "2")
 	assert.False(t, passes(t, c, large))
-	assert.True(t, tracker.Reports.WaitsForQuota(large), "it is activated when quota comes free")
+	assert.True(t, report.NewReports(tracker).WaitsForQuota(large), "it is activated when quota comes free")
 	assert.True(t, passes(t, c, inQueue("beside", "parent", "3")))
 	assert.False(t, passes(t, c, inQueue("too-much", "parent", "4")), "a child uses the quota of its parent")
 	assert.True(t, passes(t, c, inQueue("free", "", "99")), "a pod that names no queue")
@@ -82,7 +83,7 @@ func TestASinglePodWaitsForTheQuotaOfItsQueueAndOfItsAncestors(t *testing.T) {
 	c.Unreserve(t.Context(), framework.NewCycleState(), inQueue("first", "q", "3"), "n")
 	assert.True(t, passes(t, c, large))
 	reserve(large)
-	assert.False(t, tracker.Reports.WaitsForQuota(large))
+	assert.False(t, report.NewReports(tracker).WaitsForQuota(large))
 }
 
 func TestSurplusWaitsForQuotaAndTheMinimumDoesNot(t *testing.T) {
@@ -121,7 +122,7 @@ func TestAMemberThatBecomesSurplusInItsCycleNeedsQuota(t *testing.T) {
 		status = c.Reserve(t.Context(), cycle, pod, "n")
 		assert.Equal(t, fits, status.IsSuccess(), status)
 		assert.Equal(t, fits, isCharged(tracker, pod.UID))
-		assert.Equal(t, !fits, tracker.Reports.WaitsForQuota(pod), "it is activated when quota comes free")
+		assert.Equal(t, !fits, report.NewReports(tracker).WaitsForQuota(pod), "it is activated when quota comes free")
 	}
 }
 
@@ -134,7 +135,7 @@ func TestAPodThatAsksForMoreThanCanBeCountedIsRejected(t *testing.T) {
 			_, status := c.PreFilter(t.Context(), framework.NewCycleState(), pod, nil)
 			assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
 			assert.Equal(t, "the pod asks for 4611686018427387904m or more of cpu, which no cluster has", status.Message())
-			assert.False(t, tracker.Reports.WaitsForQuota(pod), "no quota helps it")
+			assert.False(t, report.NewReports(tracker).WaitsForQuota(pod), "no quota helps it")
 		}
 	}
 	tracker.SetPodGroup(mustertesting.MakePodGroup("g").UID("g").MinMember(1).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
@@ -258,7 +259,7 @@ func TestAChargeOfABoundPodStays(t *testing.T) {
 	assert.True(t, isCharged(tracker, "p"))
 }
 
-// TestQuotaDependsOnNoNode: pods that are alike are so with the plugin, and no event of the cluster concerns it.
+// TestQuotaDependsOnNoNode: pods that are similar are so with the plugin, and no event of the cluster concerns it.
 func TestQuotaDependsOnNoNode(t *testing.T) {
 	c, _ := newPlugin(t)
 	fragments, status := c.SignPod(t.Context(), inQueue("p", "q", "1"))

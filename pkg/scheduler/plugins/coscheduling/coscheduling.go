@@ -22,12 +22,14 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // Name of the plugin in a scheduler configuration.
-const Name = gangs.PluginName
+const Name = dispatch.PluginName
 
 // longestWait is how long a member may wait in Permit, the most that the framework allows. The tracker rolls the attempt back long before if
 // the other members do not come.
@@ -48,6 +50,7 @@ type Coscheduling struct {
 	handle  framework.Framework
 	planner *placement.Planner
 	victims *eviction.Search
+	binds   *bindLimiter // of all profiles
 	freed   freed
 }
 
@@ -65,6 +68,7 @@ var (
 
 // New makes the factory of the plugin on a tracker.
 func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
+	binds := newBindLimiter()
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*config.CoschedulingArgs)
 		if !ok {
@@ -84,36 +88,46 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
 		planner := placement.NewPlanner(profile)
-		return &Coscheduling{tracker: tracker, handle: profile, planner: planner, victims: eviction.New(tracker, profile, planner)}, nil
+		victims := eviction.New(tracker.Victims, profile, planner)
+		return &Coscheduling{tracker: tracker, handle: profile, planner: planner, victims: victims, binds: binds}, nil
 	}
 }
 
 // Name returns the name of the plugin.
 func (*Coscheduling) Name() string { return Name }
 
-// SignPod adds nothing to a pod's signature. The plugin limits a pod's nodes only in an exact attempt and where room is reserved. In both
-// cases Filter sees every node that is tried.
-func (*Coscheduling) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+// SignPod adds nothing to a pod's signature, as Filter sees every node that is tried. But members of gangs with a network topology have none:
+// their nodes follow from their ranks.
+func (c *Coscheduling) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if gang.IsMember(pod) && c.tracker.Topology.Binds(pod) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "the gang has a network topology")
+	}
 	return nil, nil
 }
 
 // PreFilter lets single pods and surplus pass, sends chosen members to their nodes, and decides the gang of a scout.
 func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if placement.IsDryRun(cycle) {
-		return limit(cycle, pod, c.tracker.LimitsOf(pod)) // for victims of a pod that stands for itself
+		return limit(cycle, pod, c.tracker.LimitsOf(pod)) // for victims of a single pod or surplus
 	}
 	c.tracker.Feed.AwaitRead(ctx)
 	entry := c.tracker.Enter(pod)
-	if entry.Role == gangs.Scout {
+	if entry.Role == state.Scout {
 		var message string
 		if entry, message = c.decide(ctx, cycle, pod, nodes); message != "" {
 			return reject(cycle, message)
 		}
 	}
-	if entry.Role == gangs.Held {
+	if entry.Role == state.Held {
 		return reject(cycle, entry.Reason)
 	}
-	return limit(cycle, pod, entry)
+	result, status := limit(cycle, pod, entry)
+	if near := entry.Near; near != nil && result == nil && status.IsSuccess() {
+		if nodes := c.planner.Nearest(ctx, near, nodes); nodes != nil {
+			result = &fwk.PreFilterResult{NodeNames: nodes}
+		}
+	}
+	return result, status
 }
 
 // PreFilterExtensions returns nil: adding or removing a pod changes no gang.
@@ -161,7 +175,7 @@ func (c *Coscheduling) Reserve(_ context.Context, cycle fwk.CycleState, pod *cor
 // Unreserve notes that a member has lost its room; in an attempt, the whole gang is rolled back.
 func (c *Coscheduling) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) {
 	if !cycle.IsPodGroupSchedulingCycle() && !placement.IsDryRun(cycle) {
-		c.tracker.Binds.Release(pod.UID)
+		c.binds.release(pod.UID)
 		c.tracker.Unreserve(pod)
 	}
 }
@@ -200,13 +214,13 @@ func (c *Coscheduling) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev
 	if !gang.IsMember(pod) {
 		return nil
 	}
-	return fwk.AsStatus(c.tracker.Binds.Acquire(ctx, pod.UID))
+	return fwk.AsStatus(c.binds.acquire(ctx, pod.UID))
 }
 
 // PostBind ends the turn of a member. It has left the scheduling queue.
 func (c *Coscheduling) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	if gang.IsMember(pod) {
-		c.tracker.Binds.Release(pod.UID)
+		c.binds.release(pod.UID)
 		c.tracker.Order.Bound(pod.UID)
 	}
 }

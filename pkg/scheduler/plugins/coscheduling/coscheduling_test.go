@@ -17,6 +17,7 @@ import (
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // nativeCycle is the cycle of a pod whose native pod group upstream tries.
@@ -123,7 +124,7 @@ func TestPodsThatStandForThemselvesMayPreempt(t *testing.T) {
 		result, status := w.plugin.PostFilter(t.Context(), cycle, pod, nil)
 		assert.Nil(t, result, pod.Name)
 		assert.Equal(t, fwk.Unschedulable, status.Code(), pod.Name)
-		assert.False(t, w.tracker.Hints.IsHeldBack(pod), "nothing is reserved")
+		assert.False(t, w.tracker.Hints.IsBlocked(pod), "nothing is reserved")
 		assert.Equal(t, fwk.Success, w.permit(t, pod), pod.Name)
 	}
 }
@@ -239,7 +240,7 @@ func TestABoundedNumberOfMembersIsBoundAtOnce(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			c := &Coscheduling{tracker: openTracker(t)}
+			c := &Coscheduling{binds: newBindLimiter(), tracker: openTracker(t)}
 			pods := gangIn(c.tracker, "g", "", atOnce+1, atOnce+1, "1")
 			for _, pod := range pods[:atOnce] {
 				require.True(t, c.PreBind(t.Context(), newCycle(), pod, "n0").IsSuccess())
@@ -251,9 +252,9 @@ func TestABoundedNumberOfMembersIsBoundAtOnce(t *testing.T) {
 			require.ErrorIs(t, status.AsError(), context.DeadlineExceeded)
 			end(c, pods[0])
 			end(c, pods[0]) // a second time is no second place
-			patient, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			limited, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			require.True(t, c.PreBind(patient, newCycle(), pods[atOnce], "n0").IsSuccess())
+			require.True(t, c.PreBind(limited, newCycle(), pods[atOnce], "n0").IsSuccess())
 			brief, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
 			assert.Equal(t, fwk.Error, c.PreBind(brief, newCycle(), pods[0], "n0").Code())
@@ -263,7 +264,7 @@ func TestABoundedNumberOfMembersIsBoundAtOnce(t *testing.T) {
 
 // TestOnlyMembersWaitForTheirTurnToBeBound: the others skip PreBind, and take no place.
 func TestOnlyMembersWaitForTheirTurnToBeBound(t *testing.T) {
-	c := &Coscheduling{tracker: openTracker(t)}
+	c := &Coscheduling{binds: newBindLimiter(), tracker: openTracker(t)}
 	single := mustertesting.MakePod("single").UID("single").Obj()
 	native := mustertesting.MakePod("native").UID("native").Group("g").NativeGroup("n").Obj()
 	member := mustertesting.MakePod("member").UID("member").Group("g").Obj()
@@ -283,13 +284,13 @@ func TestAMemberThatIsBoundHasNoSortKey(t *testing.T) {
 	pod := gangIn(tracker, "g", "", 1, 1, "1")[0]
 	require.Empty(t, tracker.Gate(pod))
 	require.NotZero(t, tracker.Order.OrderKey(pod, time.Unix(0, 0)).Seen)
-	(&Coscheduling{tracker: tracker}).PostBind(t.Context(), framework.NewCycleState(), pod, "n")
+	(&Coscheduling{binds: newBindLimiter(), tracker: tracker}).PostBind(t.Context(), framework.NewCycleState(), pod, "n")
 	assert.Zero(t, tracker.Order.OrderKey(pod, time.Unix(0, 0)).Seen)
 }
 
 // TestSignaturesAreLeftToOtherPlugins: otherwise equal pods would be filtered and scored one by one.
 func TestSignaturesAreLeftToOtherPlugins(t *testing.T) {
-	fragments, status := (&Coscheduling{}).SignPod(t.Context(), mustertesting.MakePod("p").Group("g").Obj())
+	fragments, status := (&Coscheduling{tracker: openTracker(t)}).SignPod(t.Context(), mustertesting.MakePod("p").Group("g").Obj())
 	assert.Empty(t, fragments)
 	assert.True(t, status.IsSuccess())
 }
@@ -307,7 +308,7 @@ func TestAGangThatLacksQuotaIsNotPlaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nodesOf(4))
 			w.tracker.Quota.EnforceQuota()
-			w.tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
+			w.tracker.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
 			w.tracker.Quota.Charge(mustertesting.MakePod("used").UID("used").QueueName("q").Requests("cpu", "2").Obj())
 			pods := gangIn(w.tracker, "g", "q", test.members, test.members, "1")
 			require.Empty(t, w.tracker.Gate(pods[0]))
@@ -315,7 +316,8 @@ func TestAGangThatLacksQuotaIsNotPlaced(t *testing.T) {
 			assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
 			assert.Contains(t, status.Message(), test.message)
 			assert.NotContains(t, status.Message(), test.absent)
-			w.tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
+			assert.Equal(t, test.members > 4, text.RulesOut(status.Message()))
+			w.tracker.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
 			w.start(t, pods[0])
 			assert.Equal(t, fwk.Wait, w.permit(t, pods[0]))
 		})
@@ -328,7 +330,7 @@ func TestAGangThatAsksForMoreThanCanBeCountedIsNotPlaced(t *testing.T) {
 		for _, queue := range []string{"q", ""} {
 			w := newWorld(t, nodesOf(4))
 			w.tracker.Quota.EnforceQuota()
-			w.tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8Ei").Obj())
+			w.tracker.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8Ei").Obj())
 			pods := gangIn(w.tracker, "g", queue, 2, 2, quantity)
 			require.Empty(t, w.tracker.Gate(pods[0]))
 			_, _, status := w.preFilter(t, pods[0])
@@ -343,7 +345,7 @@ func TestWhatIsSaidOfReservedQuota(t *testing.T) {
 	assert.Nil(t, lacksQuota(&gangs.Snapshot{}, nil))
 	w := newWorld(t, nodesOf(1))
 	w.tracker.Quota.EnforceQuota()
-	w.tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+	w.tracker.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
 	w.tracker.Quota.Charge(mustertesting.MakePod("used").UID("used").QueueName("q").Requests("cpu", "1").Obj())
 	scout := gangIn(w.tracker, "g", "q", 1, 1, "1")[0]
 	require.Empty(t, w.tracker.Gate(scout))

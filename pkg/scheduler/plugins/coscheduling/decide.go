@@ -12,6 +12,8 @@ import (
 
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 const (
@@ -22,7 +24,7 @@ const (
 )
 
 // decide decides on the whole gang of a scout. It returns what the scout itself is then, or why it must wait.
-func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *corev1.Pod, nodes []fwk.NodeInfo) (entry gangs.Entry, message string) {
+func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *corev1.Pod, nodes []fwk.NodeInfo) (entry state.Entry, message string) {
 	snapshot := c.tracker.Decisions.Snapshot(scout)
 	if snapshot == nil {
 		return entry, hasChanged
@@ -32,7 +34,10 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 		decision = lacksQuota(snapshot, scout)
 	}
 	if decision == nil {
-		decision = c.planner.Decide(ctx, &snapshot.Problem, nodes)
+		decision = lacksTopology(snapshot)
+	}
+	if decision == nil {
+		decision = c.planner.DecideWithin(ctx, &snapshot.Problem, nodes)
 	}
 	if snapshot.MayEvict && decision.Feasibility == placement.Impossible && !decision.TooLarge {
 		begun := time.Now()
@@ -47,7 +52,7 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 		return entry, decision.Message
 	}
 	activateWith(cycle, scout, activate)
-	if entry = c.tracker.Enter(scout); entry.Role != gangs.Chosen {
+	if entry = c.tracker.Enter(scout); entry.Role != state.Chosen {
 		return entry, behindMinimum // the scout does not start itself: it has done its work
 	}
 	return entry, ""
@@ -64,6 +69,14 @@ func asksTooMuch(s *gangs.Snapshot) *placement.Decision {
 	}
 }
 
+// lacksTopology is the decision on a gang that asks for a topology that is not known, or nil. A change of the topology helps it.
+func lacksTopology(s *gangs.Snapshot) *placement.Decision {
+	if s.NoTopology == "" {
+		return nil
+	}
+	return &placement.Decision{Feasibility: placement.Impossible, Members: s.Problem.Members, TooLarge: true, Message: s.NoTopology}
+}
+
 // lacksQuota is the decision on a gang that lacks quota, or nil.
 func lacksQuota(s *gangs.Snapshot, scout *corev1.Pod) *placement.Decision {
 	if s.Lacks == nil {
@@ -72,7 +85,7 @@ func lacksQuota(s *gangs.Snapshot, scout *corev1.Pod) *placement.Decision {
 	outlook := ""
 	switch {
 	case s.ExceedsCapability:
-		outlook = "; no quota is reserved for it: it asks for more than the whole capability"
+		outlook = "; no quota is reserved for it: " + text.AboveCapability
 	case s.QuotaReserved:
 		outlook = "; quota is being reserved for it"
 	}

@@ -27,7 +27,7 @@ type room struct {
 	amount resources.List
 }
 
-// by returns what an event sets free: the pod is deleted or not nominated any more, or the node is added or grows. For other events the
+// by returns what an event sets free. The pod is deleted or not nominated any more, or the node is added or grows. For other events the
 // freed room is not known. A node that has grown counts as a whole: its earlier room was not counted while no member fitted there.
 func (f *freed) by(oldObj, newObj any) (r room, known bool) {
 	if last := f.last.Load(); last != nil && last.oldObj == oldObj && last.newObj == newObj {

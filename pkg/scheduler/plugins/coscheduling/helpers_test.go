@@ -45,16 +45,24 @@ var testArgs = config.CoschedulingArgs{
 // openTracker is a tracker that has read everything, for the profile "muster".
 func openTracker(t testing.TB) *gangs.Tracker {
 	t.Helper()
-	tracker := gangs.New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
+	tracker, _ := trackerWithClock(t)
+	return tracker
+}
+
+func trackerWithClock(t testing.TB) (*gangs.Tracker, *clocktesting.FakeClock) {
+	t.Helper()
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	tracker := gangs.New(clock)
 	require.NoError(t, tracker.Configure("muster", testArgs))
 	tracker.Feed.Open()
-	return tracker
+	return tracker, clock
 }
 
 // world is a profile with the plugin and NodeResourcesFit, on nodes that may have pods.
 type world struct {
 	framework.Framework
 	tracker *gangs.Tracker
+	clock   *clocktesting.FakeClock
 	plugin  *Coscheduling
 	nodes   []fwk.NodeInfo
 	waiting map[types.UID]*waitingPod // in Permit
@@ -80,8 +88,9 @@ func (w *world) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 func newWorld(t testing.TB, nodes []*corev1.Node, pods ...*corev1.Pod) *world {
 	t.Helper()
 	metrics.Register()
-	w := &world{tracker: openTracker(t), waiting: map[types.UID]*waitingPod{}}
-	w.plugin = &Coscheduling{tracker: w.tracker, handle: w}
+	w := &world{waiting: map[types.UID]*waitingPod{}}
+	w.tracker, w.clock = trackerWithClock(t)
+	w.plugin = &Coscheduling{binds: newBindLimiter(), tracker: w.tracker, handle: w}
 	stock := []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
 	obj, _, err := schedulerscheme.Codecs.UniversalDecoder().Decode(stock, nil, nil)
 	require.NoError(t, err)

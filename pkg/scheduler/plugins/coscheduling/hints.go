@@ -41,7 +41,7 @@ func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.Queue
 	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 		rejected, ask := c.tracker.Hints.RejectedBy(plugin, pod)
 		if !ask {
-			if looksAtRoom && hint != nil && c.tracker.Hints.IsHeldBack(pod) {
+			if looksAtRoom && hint != nil && c.tracker.Hints.IsBlocked(pod) {
 				return hint(logger, pod, oldObj, newObj) // a single pod: room beside what is reserved helps it
 			}
 			return fwk.QueueSkip, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -36,7 +37,7 @@ func unschedulableGang(t *testing.T, shortfall *placement.Shortfall, classes ...
 		tracker.SetPod(pod)
 	}
 	refuse(t, tracker, classes[0], &placement.Decision{Rejected: classes, Shortfall: shortfall})
-	return &Coscheduling{tracker: tracker}, tracker
+	return &Coscheduling{binds: newBindLimiter(), tracker: tracker}, tracker
 }
 
 // refuse has a scout's gang decided not to fit, for want of room.
@@ -73,12 +74,12 @@ func lacking(t *testing.T, requests resources.List, nodes ...placement.Node) *pl
 // Then an event concerns its gang, whose members may be outside the queue.
 func TestAScoutThatOnceWaitedAloneWakesItsGang(t *testing.T) {
 	tracker := openTracker(t)
-	c := &Coscheduling{tracker: tracker}
+	c := &Coscheduling{binds: newBindLimiter(), tracker: tracker}
 	pod := member("p").Requests("cpu", "1").Obj()
 	hint := c.hintFor(names.NodeResourcesFit, answering(fwk.Queue))
 	gone := mustertesting.MakePod("gone").Requests("cpu", "1").Node("n").Obj()
 
-	tracker.WaitList.WaitForReserved(pod, gangs.Entry{})
+	tracker.WaitList.WaitForReserved(pod, state.Entry{})
 	answer, err := hint(klog.Background(), pod, gone, nil)
 	require.NoError(t, err)
 	assert.Equal(t, fwk.Queue, answer, "alone, the queue moves it")

@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -11,7 +12,8 @@ import (
 
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
-	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 const (
@@ -20,12 +22,14 @@ const (
 	roomReserved  = "room is reserved for a gang that has waited longer"
 	minimumWaits  = "the minimum of a gang waits for this room"
 	otherNodeOnly = "the gang was decided to fit with the pod on another node"
+	otherDomain   = "the network topology of the gang does not allow this node"
+	beyondBound   = "the gang runs in %s, which is wider than its network topology allows: restart it to place it anew"
 )
 
 // limits are what a pod is held to in its cycle. Pods that are held to nothing have none, and skip Filter.
 type limits struct {
 	rejected  bool // in PreFilter
-	entry     gangs.Entry
+	entry     state.Entry
 	nominated string         // the node that is kept for the pod already, "" for none
 	requests  resources.List // what the pod takes, if room is reserved for gangs or needed by them
 	names     []corev1.ResourceName
@@ -52,12 +56,15 @@ func reject(cycle fwk.CycleState, why string) (*fwk.PreFilterResult, *fwk.Status
 
 // limit holds a pod to its node, and off what is reserved. The result of PreFilter is not enough. A nominated node or a hint is tried before
 // and regardless of it, so Filter checks again.
-func limit(cycle fwk.CycleState, pod *corev1.Pod, entry gangs.Entry) (*fwk.PreFilterResult, *fwk.Status) {
+func limit(cycle fwk.CycleState, pod *corev1.Pod, entry state.Entry) (*fwk.PreFilterResult, *fwk.Status) {
 	l := &limits{entry: entry, nominated: pod.Status.NominatedNodeName}
+	if entry.Near != nil && entry.Node == "" && entry.Near.Missing+entry.Near.Beyond != "" {
+		return reject(cycle, whyNoDomain(entry.Near))
+	}
 	if entry.Reserved != nil || len(entry.Holds) > 0 {
 		l.requests = resources.PodRequests(pod)
 		l.names = slices.Collect(maps.Keys(l.requests))
-	} else if entry.Node == "" {
+	} else if entry.Node == "" && entry.Near == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	cycle.Write(limitsKey, l)
@@ -67,11 +74,22 @@ func limit(cycle fwk.CycleState, pod *corev1.Pod, entry gangs.Entry) (*fwk.PreFi
 	return &fwk.PreFilterResult{NodeNames: sets.New(entry.Node)}, nil
 }
 
+// whyNoDomain says why no node is close enough for a pod.
+func whyNoDomain(near *placement.Near) string {
+	if near.Missing != "" {
+		return near.Missing
+	}
+	return fmt.Sprintf(beyondBound, near.Beyond)
+}
+
 // refuses says why a pod may not go to a node, or nil.
 func (l *limits) refuses(node fwk.NodeInfo) *fwk.Status {
 	name := node.Node().Name
 	if l.entry.Node != "" && l.entry.Node != name {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, otherNodeOnly)
+	}
+	if l.entry.Node == "" && l.entry.Near != nil && !l.entry.Near.Allows(name) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, otherDomain)
 	}
 	reserved := l.entry.Reserved != nil && l.entry.Reserved.On(name)
 	if !reserved && len(l.entry.Holds) == 0 {

@@ -14,7 +14,8 @@ import (
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/reservations"
 	"github.com/muster-sched/muster/pkg/resources"
-	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -41,7 +42,7 @@ func withReservation(t *testing.T) *Coscheduling {
 	tracker := openTracker(t)
 	scout := gangIn(tracker, "big", "", 1, 1, "3")[0]
 	refuse(t, tracker, scout, &placement.Decision{Rejected: []*corev1.Pod{scout}, Reserve: &placement.Places{Of: map[types.UID]string{scout.UID: "n1"}}})
-	return &Coscheduling{tracker: tracker}
+	return &Coscheduling{binds: newBindLimiter(), tracker: tracker}
 }
 
 // TestRoomThatIsReservedIsKept has room reserved for a gang, and asks Filter about all sorts of pods.
@@ -102,7 +103,7 @@ func TestAPodThatAReservationKeptOutWaitsForItsEnd(t *testing.T) {
 			result, status := plugin.PostFilter(t.Context(), cycle, pod, nil)
 			assert.Nil(t, result)
 			assert.Equal(t, fwk.Unschedulable, status.Code(), "the plugins behind may preempt for it")
-			assert.Equal(t, test.waits, plugin.tracker.Hints.IsHeldBack(pod))
+			assert.Equal(t, test.waits, plugin.tracker.Hints.IsBlocked(pod))
 		})
 	}
 }
@@ -119,19 +120,19 @@ func (n need) Kind() string { return string(n) }
 func TestSurplusLeavesTheRoomThatAWaitingMinimumNeeds(t *testing.T) {
 	pod, cycle := running("p", "1"), newCycle()
 	plugin := withReservation(t)
-	_, status := limit(cycle, pod, gangs.Entry{Holds: []reservations.Need{need("n2"), need("n3")}})
+	_, status := limit(cycle, pod, state.Entry{Holds: []reservations.Need{need("n2"), need("n3")}})
 	require.True(t, status.IsSuccess(), status)
 	for node, reason := range map[string]string{"n1": "", "n2": minimumWaits, "n3": minimumWaits} {
 		assert.Equal(t, reason, plugin.Filter(t.Context(), cycle, pod, nodeWith(node)).Message(), node)
 	}
 	_, status = plugin.PostFilter(t.Context(), cycle, pod, nil)
 	assert.Equal(t, fwk.Unschedulable, status.Code())
-	assert.True(t, plugin.tracker.Hints.IsHeldBack(pod))
+	assert.True(t, plugin.tracker.Hints.IsBlocked(pod))
 
 	// A node that was nominated for the pod is kept for it anyway: no gang would get its room.
 	pod.Status.NominatedNodeName = "n2"
 	cycle = newCycle()
-	_, status = limit(cycle, pod, gangs.Entry{Holds: []reservations.Need{need("n2"), need("n3")}})
+	_, status = limit(cycle, pod, state.Entry{Holds: []reservations.Need{need("n2"), need("n3")}})
 	require.True(t, status.IsSuccess(), status)
 	for node, reason := range map[string]string{"n2": "", "n3": minimumWaits} {
 		assert.Equal(t, reason, plugin.Filter(t.Context(), cycle, pod, nodeWith(node)).Message(), node)
@@ -141,7 +142,7 @@ func TestSurplusLeavesTheRoomThatAWaitingMinimumNeeds(t *testing.T) {
 // TestAMemberGoesToItsNode: a nominated node or a hint is tried before the nodes that PreFilter leaves, and regardless of them.
 func TestAMemberGoesToItsNode(t *testing.T) {
 	pod, cycle := running("p", "1"), newCycle()
-	result, status := limit(cycle, pod, gangs.Entry{Role: gangs.Chosen, Node: "n1"})
+	result, status := limit(cycle, pod, state.Entry{Role: state.Chosen, Node: "n1"})
 	require.True(t, status.IsSuccess(), status)
 	assert.Equal(t, []string{"n1"}, result.NodeNames.UnsortedList())
 	plugin := &Coscheduling{}

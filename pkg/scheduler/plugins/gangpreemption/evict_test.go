@@ -21,6 +21,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -253,7 +254,7 @@ func TestAVictimThatHeldNothingInTheAPIIsNoVictimAnyMore(t *testing.T) {
 			e.add(boundMember("g0"), boundMember("g1"))
 			e.tracker.Victims.ClaimVictims("urgent", uids(e.pods[:1]))
 			require.NoError(t, e.run(10, e.pods[:1], e.pods[0]))
-			standing, ok := e.tracker.Victims.Standing(gangs.Key{Namespace: "default", Name: "g"})
+			standing, ok := e.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
 			require.True(t, ok)
 			assert.Equal(t, memory, standing.Holding["g0"] != nil)
 		})

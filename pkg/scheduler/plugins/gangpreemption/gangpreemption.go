@@ -1,9 +1,8 @@
 // Package gangpreemption has pods evicted for one that finds no room. No gang is left with fewer members than its minimum.
 //
-// A pod that a queue is charged for is a gang of one. Package eviction finds its victims as for a gang. Any other pod goes to the upstream
-// DefaultPreemption, which decides by priority and for one node. There this plugin prefers pods that no gang needs to other pods of the
-// same priority. Surplus members of a gang are such pods; otherwise it takes a gang whole, on all nodes. Everything else is upstream's:
-// which pods may preempt, disruption budgets, nominations, the evictions.
+// A pod is a gang of one: package eviction finds its victims as for a gang. If a queue is charged for it, shares and priority decide. For any
+// other pod priority alone does, on a sample of the nodes. Upstream's plugin does the rest for it: which pods may preempt, extenders,
+// nominations and evictions. Where there are no gangs and no queues, upstream's plugin chooses the victims, too.
 //
 // System-critical pods are placed even if that breaks a gang.
 package gangpreemption
@@ -11,10 +10,12 @@ package gangpreemption
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -24,8 +25,8 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
-	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
+	"github.com/muster-sched/muster/pkg/scheduler/gangmetrics"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
@@ -33,12 +34,17 @@ import (
 // Name of the plugin in a scheduler configuration. It takes the place of DefaultPreemption, which must be disabled.
 const Name = "GangPreemption"
 
+// mostRefused is how many nodes extenders may refuse in one search.
+const mostRefused = 8
+
 // GangPreemption is the plugin.
 type GangPreemption struct {
 	*defaultpreemption.DefaultPreemption
-	tracker *gangs.Tracker
-	handle  fwk.Handle
-	victims *eviction.Search
+	// breaking is the same without regard to gangs and to what pods say.
+	breaking *defaultpreemption.DefaultPreemption
+	tracker  *gangs.Tracker
+	handle   fwk.Handle
+	victims  *eviction.Search
 }
 
 var (
@@ -55,18 +61,19 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if !ok {
 			return nil, fmt.Errorf("the arguments of %s are of type %T, GangPreemptionArgs needed", Name, obj)
 		}
-		victims, err := eviction.ForProfile(tracker, handle)
+		victims, err := eviction.ForProfile(tracker.Victims, handle)
 		if err != nil {
 			return nil, fmt.Errorf("making %s: %w", Name, err)
 		}
 		plugin := &GangPreemption{tracker: tracker, handle: handle, victims: victims}
-		plugin.DefaultPreemption, err = upstream.NewPreemption(ctx, &upstreamconfig.DefaultPreemptionArgs{
+		stock, err := upstream.NewPreemption(ctx, &upstreamconfig.DefaultPreemptionArgs{
 			MinCandidateNodesPercentage: args.MinCandidateNodesPercentage,
 			MinCandidateNodesAbsolute:   args.MinCandidateNodesAbsolute,
-		}, handle, plugin.evictWith)
+		}, handle)
 		if err != nil {
 			return nil, fmt.Errorf("making the upstream plugin within %s: %w", Name, err)
 		}
+		plugin.takeOver(stock)
 		if err := tracker.Feed.Start(ctx, handle); err != nil {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
@@ -76,6 +83,16 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		}
 		return plugin, nil
 	}
+}
+
+// takeOver makes upstream's plugin part of this one. It evicts no pod that asks to stay.
+func (p *GangPreemption) takeOver(upstream *defaultpreemption.DefaultPreemption) {
+	breaking := *upstream
+	p.DefaultPreemption, p.breaking = upstream, &breaking
+	upstream.IsEligiblePod = func(_ fwk.NodeInfo, victim preemption.Victim, _ *corev1.Pod) bool {
+		return !slices.ContainsFunc(victim.Pods(), func(pod fwk.PodInfo) bool { return eviction.AsksToStay(pod.GetPod(), time.Now()) })
+	}
+	upstream.Executor.PreemptPod = p.evictWith(upstream.Executor.PreemptPod)
 }
 
 // Name returns the name of the plugin.
@@ -100,30 +117,32 @@ func (p *GangPreemption) postFilter(ctx context.Context, cycle fwk.CycleState, p
 	}
 	// While evictions for the pod go on it does not come here. Its earlier claims are free again.
 	p.tracker.Victims.DropClaims(pod.UID)
-	result, status := p.preempt(ctx, cycle, pod, statuses, false)
+	result, status := p.preempt(ctx, cycle, pod, statuses)
 	if noVictims := status.Code() == fwk.Unschedulable && result != nil; noVictims && isCritical {
-		return p.preempt(ctx, cycle, pod, statuses, true)
+		return p.preemptAsUpstream(ctx, cycle, pod, statuses, p.breaking)
 	}
 	return result, status
 }
 
-// preempt runs upstream's search and eviction with our choice of victims.
-func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader, breakGangs bool) (*fwk.PostFilterResult, *fwk.Status) {
-	a := &attempt{
-		DefaultPreemption: p.DefaultPreemption,
-		handle:            p.handle,
-		tracker:           p.tracker,
-		preemptor:         pod,
-		breakGangs:        breakGangs,
-		gangs:             map[gangs.Key]*placement.GangVictims{},
-		plans:             map[string]plan{},
+// preempt has pods evicted by priority alone.
+func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if p.tracker.Victims.NoneIsManaged() {
+		return p.preemptAsUpstream(ctx, cycle, pod, statuses, p.DefaultPreemption)
 	}
-	result, status := preemption.NewEvaluator(Name, p.handle, a, p.Executor).Preempt(ctx, cycle, pod, statuses)
-	if status.IsSuccess() && result != nil && result.NominatingInfo != nil {
-		// At once, so that the next pod's search knows, although the evictions are still to come.
-		p.tracker.Victims.ClaimVictims(pod.UID, uids(a.plans[result.NominatedNodeName].victims))
+	for refused := sets.New[string](); ; {
+		c := p.choose(ctx, cycle, pod, statuses, refused)
+		result, status := p.preemptWith(ctx, cycle, pod, c)
+		if status.Code() != fwk.Unschedulable || c.node == "" || len(refused) == mostRefused {
+			return result, status
+		}
+		refused.Insert(c.node) // by an extender
 	}
-	return result, status
+}
+
+// preemptAsUpstream is upstream's search and eviction.
+func (p *GangPreemption) preemptAsUpstream(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+	as *defaultpreemption.DefaultPreemption) (*fwk.PostFilterResult, *fwk.Status) {
+	return preemption.NewEvaluator(Name, p.handle, as, p.Executor).Preempt(ctx, cycle, pod, statuses)
 }
 
 // evictWith looks again, at the moment of eviction, whether gangs stay whole, and evicts in upstream's way.
@@ -145,7 +164,7 @@ func (p *GangPreemption) evictWith(evict upstream.EvictFunc) upstream.EvictFunc 
 		}
 		inMemory, err := evict(ctx, candidate, preemptor, victim, plugin)
 		if err == nil && !inMemory {
-			p.tracker.Victims.Evicted(victim, gangs.Preempted)
+			p.tracker.Victims.Evicted(victim, gangmetrics.Preempted)
 		}
 		if !native && (inMemory || err != nil) {
 			p.tracker.Evictions.Cancel(preemptor.UID())
@@ -168,12 +187,4 @@ func (p *GangPreemption) takeBack(ctx context.Context, preemptor preemption.Exec
 	logger.V(2).Info("Preemptor preempted a waiting pod", "preemptor", klog.KObj(preemptor), "waitingPod", klog.KObj(victim))
 	p.handle.EventRecorder().WithLogger(logger).Eventf(victim, preemptor.Obj(), corev1.EventTypeNormal, "Preempted", "Preempting",
 		"Preempted by %s %v while waiting for its gang", preemptor.Type(), preemptor.UID())
-}
-
-func uids(pods []*corev1.Pod) []types.UID {
-	uids := make([]types.UID, 0, len(pods))
-	for _, pod := range pods {
-		uids = append(uids, pod.UID)
-	}
-	return uids
 }

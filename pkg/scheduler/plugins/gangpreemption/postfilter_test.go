@@ -2,6 +2,7 @@ package gangpreemption
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -48,12 +50,18 @@ type world struct {
 // newWorld makes a world with some nodes, and a pod that is to preempt. Without nodes it has one of 4 CPUs.
 func newWorld(t *testing.T, c *cluster, preemptor *corev1.Pod, nodes ...*corev1.Node) *world {
 	t.Helper()
+	return newWorldOf(t, c, append([]*corev1.Pod{preemptor}, c.pods...), nodes...)
+}
+
+// newWorldOf makes a world in which the API knows only some of the pods.
+func newWorldOf(t testing.TB, c *cluster, known []*corev1.Pod, nodes ...*corev1.Node) *world {
+	t.Helper()
 	metrics.Register()
-	objects := []runtime.Object{preemptor}
-	for _, pod := range c.pods {
-		objects = append(objects, pod)
+	objects := make([]runtime.Object, len(known))
+	for i, pod := range known {
+		objects[i] = pod
 	}
-	w := &world{tracker: c.tracker, client: fake.NewClientset(objects...)}
+	w := &world{tracker: c.tracker, client: fake.NewClientset(slices.Concat(objects, c.budgets)...)}
 	factory := informers.NewSharedInformerFactory(w.client, 0)
 	if len(nodes) == 0 {
 		nodes = append(nodes, mustertesting.MakeNode(nodeName(0)).Allocatable("cpu", "4", "pods", "10").Obj())
@@ -66,12 +74,12 @@ func newWorld(t *testing.T, c *cluster, preemptor *corev1.Pod, nodes ...*corev1.
 		if err != nil {
 			return nil, err
 		}
-		victims, err := eviction.ForProfile(w.tracker, handle)
+		victims, err := eviction.ForProfile(w.tracker.Victims, handle)
 		if err != nil {
 			return nil, err
 		}
-		w.plugin = &GangPreemption{DefaultPreemption: upstream, tracker: w.tracker, handle: handle, victims: victims}
-		upstream.Executor.PreemptPod = w.plugin.evictWith(upstream.Executor.PreemptPod)
+		w.plugin = &GangPreemption{tracker: w.tracker, handle: handle, victims: victims}
+		w.plugin.takeOver(upstream)
 		return w.plugin, nil
 	}
 	set := func(name string) schedulerconfig.PluginSet {
@@ -87,7 +95,7 @@ func newWorld(t *testing.T, c *cluster, preemptor *corev1.Pod, nodes ...*corev1.
 		},
 	},
 		frameworkruntime.WithClientSet(w.client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot),
-		frameworkruntime.WithMutableSnapshotLister(snapshot),
+		frameworkruntime.WithMutableSnapshotLister(snapshot), frameworkruntime.WithExtenders(c.extenders),
 		frameworkruntime.WithEventRecorder(events.NewFakeRecorder(100)), frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
 		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()), frameworkruntime.WithLogger(klog.Background()),
 		frameworkruntime.WithPodNominator(queue.NewSchedulingQueue(nil, factory)))
@@ -159,7 +167,7 @@ func TestAPodThatFitsNowhereHasVictimsEvicted(t *testing.T) {
 			result, status := w.postFilter(t, pod)
 			require.True(t, status.IsSuccess(), status)
 			assert.Equal(t, nodeName(0), result.NominatedNodeName)
-			standing, ok := w.tracker.Victims.Standing(gangs.Key{Namespace: "default", Name: "g"})
+			standing, ok := w.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
 			require.True(t, ok)
 			assert.Len(t, standing.Holding, 2-test.gone, "at once, the victims count as gone")
 			require.Eventually(t, func() bool { return len(w.deleted()) == test.gone }, 10*time.Second, time.Millisecond)
@@ -207,7 +215,7 @@ func TestAPodThatComesAgainClaimsNothingOfBefore(t *testing.T) {
 	w.tracker.Victims.ClaimVictims(pod.UID, []types.UID{"g0", "g1"})
 	_, status := w.postFilter(t, pod)
 	require.Equal(t, fwk.Unschedulable, status.Code(), status)
-	standing, ok := w.tracker.Victims.Standing(gangs.Key{Namespace: "default", Name: "g"})
+	standing, ok := w.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
 	require.True(t, ok)
 	assert.Len(t, standing.Holding, 2)
 }

@@ -57,7 +57,7 @@ func TestVictimsOfAPodWithAQueue(t *testing.T) {
 			for queue, deserved := range c.queues {
 				q := mustertesting.MakeQueue(queue).Obj()
 				q.Spec.Deserved = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(deserved)}
-				s.tracker.Quota.SetQueue(q)
+				s.tracker.SetQueue(q)
 			}
 			s.group(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Queue("b").Obj())
 			for _, pod := range c.pods {
@@ -81,8 +81,8 @@ func TestWordsKeepNoBorrowedRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for queue, want := range map[string][]string{"owner": {"runs"}, "borrower": nil} {
 				s := newCluster()
-				s.tracker.Quota.SetQueue(mustertesting.MakeQueue("owner").Deserved("cpu", "2").Obj())
-				s.tracker.Quota.SetQueue(mustertesting.MakeQueue("borrower").Deserved("cpu", "0").Obj())
+				s.tracker.SetQueue(mustertesting.MakeQueue("owner").Deserved("cpu", "2").Obj())
+				s.tracker.SetQueue(mustertesting.MakeQueue("borrower").Deserved("cpu", "0").Obj())
 				runs := mustertesting.MakePod("runs").Node(nodeName(0)).Requests("cpu", "2").QueueName("borrower").Obj()
 				runs.Status.StartTime = &metav1.Time{Time: time.Now()}
 				say(runs)
@@ -111,7 +111,7 @@ func TestWhoEvictsNothingOutsideItsQueue(t *testing.T) {
 			if c.spares {
 				s.tracker.Victims.SpareOutsiders()
 			}
-			s.tracker.Quota.SetQueue(mustertesting.MakeQueue("a").Deserved("cpu", "4").Obj())
+			s.tracker.SetQueue(mustertesting.MakeQueue("a").Deserved("cpu", "4").Obj())
 			s.group(mustertesting.MakePodGroup("g").UID("g").MinMember(1).Queue("a").Phase(schedulingv1beta1.PodGroupRunning).Obj())
 			s.add(mustertesting.MakePod("first").Group("g").Node(nodeName(1)).Requests("cpu", "2").Priority(10).Obj())
 			s.add(mustertesting.MakePod("outside").Node(nodeName(0)).Requests("cpu", "2").Obj())
@@ -192,7 +192,7 @@ func TestPodsOfAQueueRunForAWhile(t *testing.T) {
 			s := newCluster()
 			q := mustertesting.MakeQueue("a").Obj()
 			q.Spec.Muster = &schedulingv1beta1.QueueExtension{MinRuntime: &metav1.Duration{Duration: 10 * time.Minute}}
-			s.tracker.Quota.SetQueue(q)
+			s.tracker.SetQueue(q)
 			pod := mustertesting.MakePod("low").Node(nodeName(0)).Requests("cpu", "2").QueueName("a")
 			if c.cooldown != "" {
 				pod = pod.Annotation("volcano.sh/cooldown-time", c.cooldown)
@@ -201,7 +201,7 @@ func TestPodsOfAQueueRunForAWhile(t *testing.T) {
 			low.Status.StartTime = &metav1.Time{Time: time.Now().Add(-c.began)}
 			s.add(low)
 			urgent := mustertesting.MakePod("urgent").Requests("cpu", "2").Priority(10).Obj()
-			victims, _ := s.victims(t, s.attempt(urgent, 1, 0), nodeName(0))
+			victims, _ := s.victims(t, urgent, 1, 0, nodeName(0))
 			assert.ElementsMatch(t, c.want, namesOf(victims))
 			assert.ElementsMatch(t, c.want, s.evictedFor(t, mustertesting.MakePod("mine").UID("mine").SchedulerName("muster").Requests("cpu", "2").Priority(10).QueueName("a").Obj(), 1))
 		})
@@ -243,7 +243,7 @@ func TestQuotaIsMadeForAPodThatLacksIt(t *testing.T) {
 				c.change(b)
 			}
 			for _, q := range []*schedulingv1beta1.Queue{mustertesting.MakeQueue("org").Capability("cpu", "6").Obj(), queue("own", "4"), b} {
-				s.tracker.Quota.SetQueue(q)
+				s.tracker.SetQueue(q)
 			}
 			s.add(c.runs...)
 			mine := mustertesting.MakePod("mine").UID("mine").SchedulerName("muster").Requests("cpu", c.cpu).Priority(10).QueueName("own").Obj()

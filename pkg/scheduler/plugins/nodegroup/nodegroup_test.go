@@ -24,13 +24,13 @@ func newPlugin(t *testing.T) (*NodeGroup, *gangs.Tracker) {
 	tracker := gangs.New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
 	require.NoError(t, tracker.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionRequired}))
 	tracker.Feed.Open()
-	tracker.Quota.SetQueue(mustertesting.MakeQueue("a").NodeGroups("a").Obj())
-	tracker.Quota.SetQueue(mustertesting.MakeQueue("child").Parent("a").Obj())
+	tracker.SetQueue(mustertesting.MakeQueue("a").NodeGroups("a").Obj())
+	tracker.SetQueue(mustertesting.MakeQueue("child").Parent("a").Obj())
 	open := mustertesting.MakeQueue("open").Obj()
 	open.Spec.Affinity = &schedulingv1beta1.Affinity{NodeGroupAffinity: &schedulingv1beta1.NodeGroupAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []string{"b"}}}
-	tracker.Quota.SetQueue(open)
-	tracker.Quota.SetQueue(mustertesting.MakeQueue("any").Obj())
+	tracker.SetQueue(open)
+	tracker.SetQueue(mustertesting.MakeQueue("any").Obj())
 	return &NodeGroup{tracker: tracker}, tracker
 }
 

@@ -40,8 +40,8 @@ const programName = "muster-scheduler"
 type Program struct {
 	// Plugins are the out-of-tree plugins.
 	Plugins frameworkruntime.Registry
-	// Speaker is the component that tells users why a pod waits.
-	Speaker upstream.Speaker
+	// Explainer is the component that tells users why a pod waits.
+	Explainer upstream.Explainer
 	// QuotaReason is the reason of the condition of a single pod that waits for quota.
 	QuotaReason string
 	// KeepInformer leaves the scheduler the informer of pods that upstream makes, which does not tell pods of one name apart.
@@ -112,7 +112,7 @@ func run(command *cobra.Command, opts *options.Options, p Program) error {
 		return fmt.Errorf("making the scheduler: %w", err)
 	}
 	if !p.KeepFailureHandler {
-		upstream.HandleFailures(sched, p.Speaker, p.QuotaReason)
+		upstream.HandleFailures(sched, p.Explainer, p.QuotaReason)
 	}
 	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()

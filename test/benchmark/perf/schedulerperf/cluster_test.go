@@ -30,6 +30,7 @@ import (
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	musterscheduler "github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
@@ -123,7 +124,7 @@ func waitEstablished(ctx context.Context, client apiextensions.Interface, name s
 // gangs wait. It is called after each op that creates nodes.
 func (c *cluster) connect(_ ktesting.TContext, sched *scheduler.Scheduler) error {
 	if c.tracker != nil {
-		c.connected.Do(func() { upstream.HandleFailures(sched, c.tracker.Reports, musterscheduler.ReasonWaitingForQuota) })
+		c.connected.Do(func() { upstream.HandleFailures(sched, report.NewReports(c.tracker), report.ReasonWaitingForQuota) })
 	}
 	return nil
 }

@@ -8,10 +8,14 @@ import (
 	fakebatchv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/batch/v1alpha1/fake"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/bus/v1alpha1"
 	fakebusv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/bus/v1alpha1/fake"
+	musterv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/muster/v1alpha1"
+	fakemusterv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/muster/v1alpha1/fake"
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/primehub/v1alpha1"
 	fakeprimehubv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/primehub/v1alpha1/fake"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/scheduling/v1beta1"
 	fakeschedulingv1beta1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/scheduling/v1beta1/fake"
+	topologyv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/topology/v1alpha1"
+	faketopologyv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/topology/v1alpha1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -95,6 +99,11 @@ func (c *Clientset) BusV1alpha1() busv1alpha1.BusV1alpha1Interface {
 	return &fakebusv1alpha1.FakeBusV1alpha1{Fake: &c.Fake}
 }
 
+// MusterV1alpha1 retrieves the MusterV1alpha1Client
+func (c *Clientset) MusterV1alpha1() musterv1alpha1.MusterV1alpha1Interface {
+	return &fakemusterv1alpha1.FakeMusterV1alpha1{Fake: &c.Fake}
+}
+
 // PrimehubV1alpha1 retrieves the PrimehubV1alpha1Client
 func (c *Clientset) PrimehubV1alpha1() primehubv1alpha1.PrimehubV1alpha1Interface {
 	return &fakeprimehubv1alpha1.FakePrimehubV1alpha1{Fake: &c.Fake}
@@ -103,4 +112,9 @@ func (c *Clientset) PrimehubV1alpha1() primehubv1alpha1.PrimehubV1alpha1Interfac
 // SchedulingV1beta1 retrieves the SchedulingV1beta1Client
 func (c *Clientset) SchedulingV1beta1() schedulingv1beta1.SchedulingV1beta1Interface {
 	return &fakeschedulingv1beta1.FakeSchedulingV1beta1{Fake: &c.Fake}
+}
+
+// TopologyV1alpha1 retrieves the TopologyV1alpha1Client
+func (c *Clientset) TopologyV1alpha1() topologyv1alpha1.TopologyV1alpha1Interface {
+	return &faketopologyv1alpha1.FakeTopologyV1alpha1{Fake: &c.Fake}
 }

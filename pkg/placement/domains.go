@@ -1,0 +1,393 @@
+package placement
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/topology"
+)
+
+// maxDomainTries bounds the domains that are tried with devices or inter-pod constraints, and the ones that are searched for victims.
+const maxDomainTries = 4
+
+// domains is the view of a problem on all nodes, by the domains of its tree.
+type domains struct {
+	*view
+	problem  *Problem
+	topology *Topology
+	slots    [][]int // of each demand, of each node of the tree
+	free     []resources.List
+	infoOf   []int // of each node of the tree: its index in the view, -1 if it is not in the snapshot
+	units    []unit
+}
+
+// unit is members that are placed together, by demand.
+type unit struct {
+	topology.Unit
+	sets [][][]*gang.Member // of each set that has these numbers, the members of each demand
+}
+
+// domainsOf counts the pods of each demand on each node. Filters are asked once per demand and node.
+func (p *Problem) domainsOf(v *view) *domains {
+	tree := p.Topology.Tree
+	d := &domains{view: v, problem: p, topology: p.Topology, infoOf: make([]int, len(tree.Nodes)), free: freeOf(v.nodes)}
+	for n := range d.infoOf {
+		d.infoOf[n] = -1
+	}
+	for n := range v.nodes {
+		if at := tree.IndexOf(v.nodes[n].Name); at >= 0 {
+			d.infoOf[at] = n
+		}
+	}
+	for demand := range v.demands {
+		slots := make([]int, len(tree.Nodes))
+		for at, n := range d.infoOf {
+			if n < 0 {
+				continue
+			}
+			if count := Slots(v.demands[demand], v.nodes[n].Free); count > 0 && v.fits(demand, n) {
+				slots[at] = count
+			}
+		}
+		d.slots = append(d.slots, slots)
+	}
+	d.units = d.unitsOf(p.Members)
+	return d
+}
+
+// recount is how many more pods of a demand a node holds beside the pods that it is given.
+func (d *domains) recount(demand, at int, taken []int) int {
+	left := d.free[d.infoOf[at]].Clone()
+	for other, count := range taken {
+		if count > 0 {
+			left.Sub(d.demands[other].Requests.Scale(int64(count)))
+		}
+	}
+	slots := Slots(d.demands[demand], left)
+	if most := d.demands[demand].MaxPerNode; most > 0 {
+		slots = min(slots, most-taken[demand])
+	}
+	return max(0, slots)
+}
+
+// unitsOf sorts members into their groups, and groups of the same kind into one unit. Members without a group come last.
+func (d *domains) unitsOf(members []*gang.Member) (units []unit) {
+	demandOf := map[types.UID]int{}
+	for demand, class := range d.classes {
+		for _, m := range class {
+			demandOf[m.UID] = demand
+		}
+	}
+	var names []string
+	groups := map[string]*unit{}
+	for _, m := range byRank(members) {
+		name, bound := d.groupOf(m)
+		group := name
+		if name == "" && len(d.topology.Holding) > 0 {
+			name = alone + string(m.UID) // each returns to its own neighbours
+		}
+		g := groups[name]
+		if g == nil {
+			names = append(names, name)
+			g = &unit{Unit: topology.Unit{Pods: make([]int, len(d.demands)), Count: 1, Bound: bound}, sets: [][][]*gang.Member{make([][]*gang.Member, len(d.demands))}}
+			groups[name] = g
+			g.BoundOn = d.heldBy(group)
+			g.Near = d.neighbourOf(m, g.BoundOn)
+		}
+		demand := demandOf[m.UID]
+		g.Pods[demand]++
+		g.sets[0][demand] = append(g.sets[0][demand], m)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { // groups first
+		switch {
+		case isGroup(a) == isGroup(b):
+			return 0
+		case isGroup(a):
+			return -1
+		}
+		return 1
+	})
+	for _, name := range names {
+		g := groups[name]
+		if last := len(units) - 1; last >= 0 && isGroup(name) && units[last].isLike(g) {
+			units[last].Count++
+			units[last].sets = append(units[last].sets, g.sets...)
+			continue
+		}
+		units = append(units, *g)
+	}
+	return units
+}
+
+// alone begins the names of units that have a single member without a group.
+const alone = "\x00"
+
+func isGroup(name string) bool { return name != "" && !strings.HasPrefix(name, alone) }
+
+// neighbourOf is the node of the member with the closest rank. Only members with room count.
+func (d *domains) neighbourOf(m *gang.Member, group []int) []int {
+	if len(group) > 0 {
+		return group
+	}
+	var closest *gang.Member
+	distance := func(other *gang.Member) int {
+		if other.Task != m.Task {
+			return int(^uint(0) >> 1)
+		}
+		return max(other.Index-m.Index, m.Index-other.Index)
+	}
+	for other := range d.topology.Holding {
+		if closest == nil || cmp.Or(cmp.Compare(distance(other), distance(closest)), cmp.Compare(other.Index, closest.Index), strings.Compare(string(other.UID), string(closest.UID))) < 0 {
+			closest = other
+		}
+	}
+	if closest == nil {
+		return nil
+	}
+	if at := d.topology.Tree.IndexOf(d.topology.Holding[closest]); at >= 0 {
+		return []int{at}
+	}
+	return nil
+}
+
+func (u *unit) isLike(other *unit) bool {
+	return slices.Equal(u.Pods, other.Pods) && u.Bound == other.Bound && len(u.BoundOn)+len(other.BoundOn) == 0
+}
+
+func (d *domains) groupOf(m *gang.Member) (string, topology.Bound) {
+	if d.topology.GroupOf == nil {
+		return "", topology.Bound{}
+	}
+	return d.topology.GroupOf(m)
+}
+
+// heldBy are the nodes of the members of a group that hold room. Members without a group are bound by the gang only.
+func (d *domains) heldBy(group string) (nodes []int) {
+	for m, node := range d.topology.Holding {
+		if name, _ := d.groupOf(m); name == group && group != "" {
+			if at := d.topology.Tree.IndexOf(node); at >= 0 {
+				nodes = append(nodes, at)
+			}
+		}
+	}
+	return nodes
+}
+
+// held are the nodes of all members that hold room.
+func (t *Topology) held() (nodes []int) {
+	for _, node := range t.Holding {
+		if at := t.Tree.IndexOf(node); at >= 0 {
+			nodes = append(nodes, at)
+		}
+	}
+	return nodes
+}
+
+// byRank sorts members by task and index.
+func byRank(members []*gang.Member) []*gang.Member {
+	sorted := slices.Clone(members)
+	slices.SortStableFunc(sorted, func(a, b *gang.Member) int {
+		return cmp.Or(strings.Compare(a.Task, b.Task), cmp.Compare(a.Index, b.Index), strings.Compare(a.Pod.Name, b.Pod.Name))
+	})
+	return sorted
+}
+
+// request is the members as the tree sees them.
+func (d *domains) request() *topology.Request {
+	r := &topology.Request{Slots: d.slots, Bound: d.topology.Bound, BoundOn: d.topology.held()}
+	if len(d.demands) > 1 {
+		r.Recount = d.recount
+	}
+	for i := range d.units {
+		r.Units = append(r.Units, d.units[i].Unit)
+	}
+	return r
+}
+
+// withSpare adds the members that wait beyond the minimum, if all of them are of known demands.
+func (d *domains) withSpare(r *topology.Request) *topology.Request {
+	classifier := classifierFor(d.profile, slices.Concat(d.problem.Members, d.problem.Spare))
+	demandOf := map[string]int{}
+	for demand, class := range d.classes {
+		demandOf[classifier.classOf(class[0])] = demand
+		r.All = append(r.All, len(class))
+	}
+	for _, m := range d.problem.Spare {
+		demand, known := demandOf[classifier.classOf(m)]
+		if !known {
+			r.All = nil
+			return r
+		}
+		r.All[demand]++
+	}
+	return r
+}
+
+// isCounted says whether counts are enough to know that the members fit.
+func (d *domains) isCounted() bool {
+	if d.constraints != nil {
+		return false
+	}
+	for demand := range d.demands {
+		if d.claimsDevices(demand) {
+			return false
+		}
+	}
+	return true
+}
+
+// places gives each member its node. The members of a set come in the order of their ranks, the nodes in the order of their paths.
+func (d *domains) places(choice *topology.Choice) map[types.UID]string {
+	places, next := map[types.UID]string{}, 0
+	for i := range d.units {
+		u := &d.units[i]
+		of := slices.Clone(choice.Places[next : next+u.Count])
+		next += u.Count
+		slices.SortStableFunc(of, func(a, b []topology.Place) int { return cmp.Compare(firstNode(a), firstNode(b)) })
+		for set, members := range u.sets {
+			given := make([]int, len(d.demands))
+			for _, place := range of[set] {
+				for range place.Count {
+					places[members[place.Class][given[place.Class]].UID] = d.topology.Tree.Nodes[place.Node]
+					given[place.Class]++
+				}
+			}
+		}
+	}
+	return places
+}
+
+func firstNode(places []topology.Place) int {
+	first := int(^uint(0) >> 1)
+	for _, p := range places {
+		first = min(first, p.Node)
+	}
+	return first
+}
+
+// ranked gives the members of each demand the nodes that they have together, in the order of ranks and paths.
+func (t *Topology) ranked(m *members, places map[types.UID]string) map[types.UID]string {
+	ranked := map[types.UID]string{}
+	for _, class := range m.classes {
+		nodes := make([]string, len(class))
+		for i, member := range class {
+			nodes[i] = places[member.UID]
+		}
+		slices.SortFunc(nodes, func(a, b string) int { return cmp.Or(t.Tree.IndexOf(a)-t.Tree.IndexOf(b), strings.Compare(a, b)) })
+		for i, member := range byRank(class) {
+			ranked[member.UID] = nodes[i]
+		}
+	}
+	return ranked
+}
+
+// DecideWithin is Decide for a problem that may have a topology. It finds the best domain for all members, or says why there is none. Problems
+// inside a domain have no topology.
+func (p *Planner) DecideWithin(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo) *Decision {
+	if problem.Topology == nil {
+		return p.Decide(ctx, problem, nodes)
+	}
+	m := membersOf(p.profile, problem.Members)
+	d := problem.domainsOf(problem.on(ctx, p.profile, m, nodes))
+	search := d.topology.Tree.NewSearch(d.withSpare(d.request()))
+	tries := 0
+	for choice := search.Next(); choice != nil && tries < maxDomainTries; choice = search.Next() {
+		if d.isCounted() {
+			return &Decision{Feasibility: Possible, Members: problem.Members, Places: d.places(choice)}
+		}
+		tries++
+		if decision := p.decideIn(ctx, problem, d, choice.Domain, nodes); decision != nil {
+			return decision
+		}
+	}
+	return p.refuseDomains(ctx, problem, d, nodes, tries > 0 || search.IsUncertain())
+}
+
+// within is the problem in one domain. Room is reserved for the members if that is asked for, unless groups have bounds of their own.
+func (d *domains) within(domain int, reserve bool) *Problem {
+	inside := *d.problem
+	inside.Topology, inside.Nodes = nil, sets.New(d.topology.Tree.Names(domain)...)
+	if !reserve || d.isDivided() {
+		inside.Reserve, inside.Reserved, inside.Renew = false, nil, false
+	}
+	return &inside
+}
+
+// isDivided says whether groups have bounds of their own.
+func (d *domains) isDivided() bool {
+	return slices.ContainsFunc(d.units, func(u unit) bool { return u.Bound.IsSet() })
+}
+
+// decideIn places members with devices or inter-pod constraints in a domain. It returns nil if they do not fit, or if groups are bound, too.
+func (p *Planner) decideIn(ctx context.Context, problem *Problem, d *domains, domain int, nodes []fwk.NodeInfo) *Decision {
+	if d.isDivided() {
+		return nil
+	}
+	inside := d.within(domain, false)
+	inside.Spare, inside.Exact = nil, true
+	decision := p.Decide(ctx, inside, nodes)
+	if decision.Feasibility != Possible {
+		return nil
+	}
+	if decision.Order == nil {
+		decision.Places = problem.Topology.ranked(d.members, decision.Places)
+	}
+	return decision
+}
+
+// MakeRoomWithin is MakeRoom for a problem that may have a topology. The victims make room in a single domain. Of the best domains it takes the
+// one with the cheapest victims.
+func (p *Planner) MakeRoomWithin(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo, candidates []*Victim, rules Rules) (best *Seat) {
+	if problem.Topology == nil {
+		return p.MakeRoom(ctx, problem, nodes, candidates, rules)
+	}
+	m := membersOf(p.profile, problem.Members)
+	r := newRoom(problem.on(ctx, p.profile, m, problem.within(nodes)), candidates, rules)
+	for i := range candidates {
+		r.vacate(i)
+	}
+	d := problem.domainsOf(r.view)
+	search := d.topology.Tree.NewSearch(d.request())
+	for range maxDomainTries {
+		choice := search.Next()
+		if choice == nil {
+			break
+		}
+		seat := p.MakeRoom(ctx, d.within(choice.Domain, false), nodes, candidates, rules)
+		if seat != nil && (best == nil || seat.IsCheaperThan(best)) && d.seatIn(p, choice.Domain, nodes, seat) {
+			best = seat
+		}
+	}
+	return best
+}
+
+// seatIn gives the members of a seat their nodes by rank. It returns false if the groups do not fit into their own domains.
+func (d *domains) seatIn(p *Planner, domain int, nodes []fwk.NodeInfo, seat *Seat) bool {
+	if seat.Order != nil || !d.isCounted() {
+		if !d.isDivided() && seat.Order == nil {
+			seat.Places = d.topology.ranked(d.members, seat.Places)
+		}
+		return !d.isDivided()
+	}
+	inside := *d.problem
+	inside.Nodes = sets.New(d.topology.Tree.Names(domain)...)
+	r := newRoom(inside.on(d.ctx, p.profile, d.members, inside.within(nodes)), seat.Victims, nil)
+	for i := range seat.Victims {
+		r.vacate(i)
+	}
+	free := inside.domainsOf(r.view)
+	choice := free.topology.Tree.NewSearch(free.request()).Next()
+	if choice == nil {
+		return false
+	}
+	seat.Places = free.places(choice)
+	return true
+}

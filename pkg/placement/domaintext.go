@@ -1,0 +1,230 @@
+package placement
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/muster-sched/muster/pkg/text"
+	"github.com/muster-sched/muster/pkg/topology"
+)
+
+// refuseDomains is the decision on a gang that no domain holds. Room is reserved in the domain that lacks least.
+func (p *Planner) refuseDomains(ctx context.Context, problem *Problem, d *domains, nodes []fwk.NodeInfo, tried bool) *Decision {
+	tree := d.topology.Tree
+	inside := tree.CommonDomain(holdingNodes(d.topology))
+	refusal := &Decision{Feasibility: Impossible, Members: problem.Members, Rejected: d.examples(), Rejectors: sets.New(names.NodeResourcesFit)}
+	if inside >= 0 && !tree.Allows(d.topology.Bound, inside) {
+		refusal.Message = fmt.Sprintf("members run in %s, which is wider than %s allows; restart the gang to place it anew", pathOf(tree, inside), d.topology.Bound)
+		return refusal
+	}
+	best, could := d.best(inside)
+	refusal.Message = d.explainDomains(best, inside, tried)
+	target := d.target(could)
+	if target < 0 {
+		refusal.TooLarge = true
+		refusal.Message += "; " + text.NotIfEmpty
+		refusal.Rejectors = refusal.Rejectors.Union(d.rejectors)
+		return refusal
+	}
+	if problem.Reserve || problem.Reserved != nil {
+		in := p.Decide(ctx, d.within(target, true), nodes)
+		if in.Feasibility == Possible && !d.isDivided() {
+			if in.Order == nil {
+				in.Places = d.topology.ranked(membersOf(p.profile, in.Members), in.Places)
+			}
+			return in
+		}
+		refusal.Reserve, refusal.NoPlaces = in.Reserve, in.NoPlaces
+		if refusal.Reserve != nil || problem.Reserved != nil {
+			refusal.Message += "; room is being reserved for it in " + pathOf(tree, target)
+		}
+	}
+	refusal.Rejectors = refusal.Rejectors.Union(d.rejectors)
+	return refusal
+}
+
+func holdingNodes(t *Topology) (nodes []string) {
+	for _, node := range t.Holding {
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
+
+// bestOf is the domain of a tier with room for most of the members.
+type bestOf struct {
+	domain, fits int
+	names        map[string]bool // of the tier
+}
+
+// best finds the allowed domain of each tier with most room. It also finds the allowed domains that could hold all members when empty.
+func (d *domains) best(inside int) (best map[int]bestOf, could []int) {
+	tree := d.topology.Tree
+	fits, whole := make([]int, len(tree.Domains)), make([]bool, len(tree.Domains))
+	for i := range whole {
+		whole[i] = true
+	}
+	for demand := range d.demands {
+		capacity := make([]int, len(tree.Nodes))
+		for at, n := range d.infoOf {
+			if n >= 0 && !d.refuses(demand, n) {
+				has := d.infos[n].GetAllocatable()
+				capacity[at] = slotsIn(d.demands[demand], func(name corev1.ResourceName) int64 { return amountOf(has, name) })
+			}
+		}
+		now, empty := tree.Sums(d.slots[demand]), tree.Sums(capacity)
+		for i := range tree.Domains {
+			fits[i] += min(now[i], d.demands[demand].Count)
+			whole[i] = whole[i] && empty[i] >= d.demands[demand].Count
+		}
+	}
+	best = map[int]bestOf{}
+	for i := range tree.Domains {
+		if !tree.Allows(d.topology.Bound, i) || inside >= 0 && !tree.Contains(i, inside) {
+			continue
+		}
+		if whole[i] {
+			could = append(could, i)
+		}
+		tier := tree.Domains[i].Tier
+		b, known := best[tier]
+		if !known {
+			b = bestOf{domain: i, fits: fits[i], names: map[string]bool{}}
+		}
+		if fits[i] > b.fits {
+			b.domain, b.fits = i, fits[i]
+		}
+		if name := tree.Domains[i].TierName; name != "" {
+			b.names[name] = true
+		}
+		best[tier] = b
+	}
+	slices.SortStableFunc(could, func(a, b int) int { return cmp.Compare(fits[b], fits[a]) })
+	return best, could
+}
+
+// target is the domain in which room is reserved. A domain with reserved room comes first, then the one that lacks fewest places. It is -1 if
+// no domain could hold the members.
+func (d *domains) target(could []int) int {
+	if len(could) == 0 {
+		return -1
+	}
+	var reserved []string
+	for _, node := range d.problem.Reserved {
+		reserved = append(reserved, node)
+	}
+	if at := d.topology.Tree.CommonDomain(reserved); at >= 0 {
+		for _, domain := range could {
+			if d.topology.Tree.Contains(domain, at) && !d.problem.Renew {
+				return domain
+			}
+		}
+	}
+	return could[0]
+}
+
+// explainDomains names the best domain of each allowed tier. It says which resource is short there, and which nodes are out. The text stays
+// the same until the numbers change.
+func (d *domains) explainDomains(best map[int]bestOf, inside int, tried bool) string {
+	tree := d.topology.Tree
+	parts := []string{fmt.Sprintf("no domain within %s has room for the %d members that start together", d.topology.Bound, d.count())}
+	if d.count() == 1 {
+		parts[0] = fmt.Sprintf("no domain within %s has room for the one pod that the gang needs", d.topology.Bound)
+	}
+	if inside >= 0 {
+		parts[0] += fmt.Sprintf(" beside those in %s", pathOf(tree, inside))
+	}
+	tiers := make([]int, 0, len(best))
+	for tier := range best {
+		tiers = append(tiers, tier)
+	}
+	slices.Sort(tiers)
+	for _, tier := range tiers {
+		b := best[tier]
+		name := fmt.Sprintf("tier %d", tier)
+		if len(b.names) > 0 {
+			name += fmt.Sprintf(" (%s)", strings.Join(sets.List(sets.KeySet(b.names)), ", "))
+		}
+		parts = append(parts, fmt.Sprintf("%s: %d of %d fit in %s%s", name, b.fits, d.count(), pathOf(tree, b.domain), d.shortIn(b.domain)))
+	}
+	if len(tiers) == 0 {
+		parts = append(parts, "no domain is that close")
+	}
+	if tried {
+		parts = append(parts, "a domain has room for each of them, and no place was found for all")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// shortIn says which resource is short in a domain, and how many of its nodes the filters refuse.
+func (d *domains) shortIn(domain int) string {
+	tree, worst := d.topology.Tree, d.worstIn(domain)
+	slots := map[corev1.ResourceName]int{}
+	out := 0
+	for at := tree.Domains[domain].From; at < tree.Domains[domain].To; at++ {
+		n := d.infoOf[at]
+		if n < 0 {
+			continue
+		}
+		if d.slots[worst][at] == 0 && Slots(d.demands[worst], d.free[n]) > 0 {
+			out++
+			continue
+		}
+		for name, amount := range d.demands[worst].Requests {
+			if amount > 0 {
+				slots[name] += int(max(0, d.free[n][name]) / amount)
+			}
+		}
+	}
+	var parts []string
+	if short := scarcest(slots); short != "" && slots[short] < d.demands[worst].Count {
+		parts = append(parts, "short of "+string(short))
+	}
+	if out > 0 {
+		reasons := sets.List(d.reasons)
+		parts = append(parts, fmt.Sprintf("%d of %d nodes are out: %s", out, tree.Domains[domain].Size(), strings.Join(reasons[:min(2, len(reasons))], ", ")))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, "; ") + ")"
+}
+
+func scarcest(slots map[corev1.ResourceName]int) (short corev1.ResourceName) {
+	for _, name := range sets.List(sets.KeySet(slots)) {
+		if short == "" || slots[name] < slots[short] {
+			short = name
+		}
+	}
+	return short
+}
+
+// worstIn is the demand that lacks most places in a domain.
+func (d *domains) worstIn(domain int) (worst int) {
+	most := -1
+	for demand := range d.demands {
+		fits := 0
+		for at := d.topology.Tree.Domains[domain].From; at < d.topology.Tree.Domains[domain].To; at++ {
+			fits += d.slots[demand][at]
+		}
+		if missing := d.demands[demand].Count - fits; missing > most {
+			worst, most = demand, missing
+		}
+	}
+	return worst
+}
+
+// pathOf names a domain in messages.
+func pathOf(tree *topology.Tree, domain int) string {
+	if domain == topology.Root {
+		return "the cluster"
+	}
+	return tree.Domains[domain].Path
+}

@@ -1,0 +1,251 @@
+// Package evict makes room for gangs and single pods. It says when victims are searched for, and by which rule a pod may be evicted. It keeps
+// the claims on victims and the seats that evictions make, and it has the writes. Package eviction finds the candidates.
+package evict
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/gangmetrics"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+)
+
+// ClaimFor is how long a pod's claim on its victims stands if neither their end nor a failure is seen.
+const ClaimFor = 30 * time.Second
+
+// Victims is preemption's view of gangs.
+type Victims struct {
+	t *state.State
+	// Quota of the queues.
+	Quota     *state.Quota
+	waits     *state.WaitList
+	claims    *state.Claims
+	Evictions *Evictions
+	leads     *state.Leadership
+	Repairs   workqueue.TypedRateLimitingInterface[Repair] // writes that are due
+
+	Enabled bool // the GangPreemption plugin is part of a profile
+	// sparesOutsiders: nothing that is in no queue is evicted for what is in one.
+	sparesOutsiders bool
+	Total           resources.List // what all nodes have, as last searched; nil before
+	Searches        podSearches
+	budget          SearchBudget
+	noted           int64     // how much that searches depend on had changed at the last tick
+	changedAt       time.Time // when a tick noted the last change
+}
+
+// New makes the view on a state.
+func New(t *state.State, q *state.Quota, w *state.WaitList, l *state.Leadership) *Victims {
+	return &Victims{t: t, Quota: q, waits: w, claims: t.Claims, Evictions: &Evictions{clock: t.Clock, wasted: t.Metrics.Wasted, Made: map[types.UID]eviction{}}, leads: l, Repairs: NewRepairQueue(),
+		Searches: podSearches{Backoffs: map[similarPods]*searchBackoff{}, Of: map[types.UID]*searchBackoff{}}}
+}
+
+// Searched notes how long a search for victims took, and whether it found any.
+func (v *Victims) Searched(took time.Duration, found bool) {
+	v.t.Lock()
+	defer v.t.Unlock()
+	v.budget.Spend(took, v.t.Clock.Now())
+	result := gangmetrics.ResultNothing
+	if found {
+		result = gangmetrics.ResultFound
+	}
+	v.t.Metrics.Searches.WithLabelValues(result).Observe(took.Seconds())
+}
+
+// Standing is what preemption must know about a gang.
+type Standing struct {
+	// Spec of the gang.
+	Spec gang.Spec
+	// Account that the members that hold room are charged to, "" for none.
+	Account string
+	// Floor is the priority that the PodGroup's class gives to the gang, the lowest there is if it names none. It is at most that of its
+	// most important member. No member is worth less.
+	Floor int32
+	// Holding are copies of the members that hold room, count for the gang, and are no preemptor's victims.
+	Holding map[types.UID]*gang.Member
+}
+
+// Standing says how a gang stands now. It is false for a gang that needs no care. A gang without a PodGroup has no minimum, and its pods
+// are like any single pods.
+func (v *Victims) Standing(key state.Key) (Standing, bool) {
+	v.t.Lock()
+	defer v.t.Unlock()
+	g := v.t.Gangs[key]
+	if g == nil || !g.PodGroup.Exists {
+		return Standing{}, false
+	}
+	standing := Standing{Spec: g.Asks(), Account: v.Quota.HeldBy(g), Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{}}
+	if class := v.t.ClassValue(g.PodGroup.Class); class != nil {
+		standing.Floor = g.Priority(class)
+	}
+	for _, m := range v.claims.Holding(g, "") {
+		held := *m
+		standing.Holding[m.UID] = &held
+	}
+	return standing, true
+}
+
+// NoneIsManaged says whether there are no gangs and no queues at all. Then upstream knows all that decides about a victim.
+func (v *Victims) NoneIsManaged() bool {
+	v.t.Lock()
+	defer v.t.Unlock()
+	return len(v.t.Gangs)+len(v.Quota.Queues) == 0
+}
+
+// ClaimVictims notes that pods are about to be evicted for a preemptor. New plans count them as gone. The gate holds pods that would join a
+// gang that is evicted whole.
+func (v *Victims) ClaimVictims(preemptor types.UID, victims []types.UID) {
+	v.t.Lock()
+	defer v.t.Unlock()
+	v.Claim(preemptor, victims, v.t.Clock.Now().Add(ClaimFor), false)
+}
+
+// Claim is ClaimVictims under the lock, with its end. begun says that an eviction may have been carried out.
+func (v *Victims) Claim(preemptor types.UID, victims []types.UID, until time.Time, begun bool) {
+	for _, uid := range victims {
+		g, m := v.t.Find(uid)
+		if m == nil || m.Terminating {
+			continue
+		}
+		old, known := v.claims.Of[uid]
+		if !known || old.Of != g {
+			v.claims.CountClaim(old.Of, -1)
+			v.claims.CountClaim(g, 1)
+		}
+		v.claims.Of[uid] = state.Claim{By: preemptor, Of: g, Until: until, Begun: begun || old.By == preemptor && old.Begun}
+	}
+}
+
+// BeginEviction is asked before each eviction of a plan, and says whether the plan may be carried out. No gang may be left between one
+// member and its minimum. Once begun, a plan is carried through, as half of it would be worse. With force it is never refused.
+func (v *Victims) BeginEviction(preemptor types.UID, victims []types.UID, force bool) bool {
+	v.t.Lock()
+	defer v.t.Unlock()
+	for _, uid := range victims {
+		if c := v.claims.Of[uid]; c.By == preemptor && c.Begun {
+			return true
+		}
+	}
+	if !force && !v.WholeWithout(preemptor, victims) {
+		return false
+	}
+	v.Claim(preemptor, victims, v.t.Clock.Now().Add(ClaimFor), true)
+	return true
+}
+
+// Evicted counts a pod that was evicted for a reason.
+func (v *Victims) Evicted(pod *corev1.Pod, reason string) {
+	v.t.Lock()
+	defer v.t.Unlock()
+	v.t.Metrics.Evictions.WithLabelValues(v.t.Metrics.QueueOf(v.Quota.AccountOfPod(pod)), reason).Inc()
+}
+
+// WholeWithout says whether each gang is whole or gone without a preemptor's victims.
+func (v *Victims) WholeWithout(preemptor types.UID, victims []types.UID) bool {
+	remaining := map[*gang.Group]*gang.Remaining{}
+	for _, uid := range victims {
+		g, m := v.t.Find(uid)
+		if m == nil || !g.PodGroup.Exists || !g.Counts(m) || !m.State.Holds() || v.claims.Claimed(uid, preemptor) {
+			continue
+		}
+		if remaining[g] == nil {
+			remaining[g] = gang.NewRemaining(g.Asks(), v.claims.Holding(g, preemptor))
+		}
+		remaining[g].Remove(m)
+	}
+	for _, rest := range remaining {
+		if !rest.IsWholeOrGone() {
+			return false
+		}
+	}
+	return true
+}
+
+// DropClaims takes back what a preemptor has claimed: all of it if no pods are named. An eviction has failed, or was not
+// needed.
+func (v *Victims) DropClaims(preemptor types.UID, victims ...types.UID) {
+	v.t.Lock()
+	defer v.t.Unlock()
+	for uid, c := range v.claims.Of {
+		if c.By == preemptor && (len(victims) == 0 || slices.Contains(victims, uid)) {
+			v.t.DropClaim(uid)
+		}
+	}
+}
+
+// HoldsNothingInTheAPI says whether a pod has no node in the API, and will have none. It was rolled back, or its gang's attempt goes on.
+// Its room can be taken without an API call, and the rejection of one member rolls the whole gang back.
+func (v *Victims) HoldsNothingInTheAPI(uid types.UID) bool {
+	v.t.Lock()
+	defer v.t.Unlock()
+	g, m := v.t.Find(uid)
+	if m == nil || m.State == gang.Bound {
+		return false
+	}
+	return !m.State.Holds() || !g.Seated() && m.State == gang.Reserved
+}
+
+// noteChanges compares the counts with those of the last tick.
+func (v *Victims) noteChanges(now time.Time) {
+	if changes := v.t.Changes + v.Quota.Ledger.Changes(); changes != v.noted {
+		v.noted, v.changedAt = changes, now
+	}
+}
+
+// Overused lists the accounts whose pods, without the leaving ones, use more than their limit. It lists none where no quota is enforced, or
+// nothing may be evicted, as in a standby.
+func (v *Victims) Overused(leaving []types.UID) []quota.Overuse {
+	v.t.Lock()
+	defer v.t.Unlock()
+	if !v.Enabled || !v.Quota.Enforced || !v.leads.Leads() {
+		return nil
+	}
+	return v.Quota.Ledger.Overused(leaving)
+}
+
+// AboveCapability chooses which units to evict until an account uses no more than it may without the pods that leave.
+func (v *Victims) AboveCapability(account string, units []quota.Unit, leaving []types.UID) []int {
+	v.t.Lock()
+	defer v.t.Unlock()
+	return v.Quota.Ledger.AboveCapability(account, v.Quota.Waiting(), units, leaving)
+}
+
+// EvictFor has pods evicted because an account uses more than it may. It does nothing if some gang would be left below its minimum. The API
+// server may refuse an eviction for a disruption budget.
+func (v *Victims) EvictFor(overuse quota.Overuse, pods []*corev1.Pod) {
+	v.t.Lock()
+	defer v.t.Unlock()
+	by, until := types.UID("capability of "+overuse.Account), v.t.Clock.Now()
+	uids := make([]types.UID, 0, len(pods))
+	for _, pod := range pods {
+		uids = append(uids, pod.UID)
+		if gone := v.t.Clock.Now().Add(min(gang.GraceOf(pod), gang.LongestGrace)); gone.After(until) {
+			until = gone
+		}
+	}
+	if !v.WholeWithout(by, uids) {
+		return
+	}
+	v.Claim(by, uids, until.Add(GoneWithin), true)
+	for _, pod := range pods {
+		v.Repairs.Add(Repair{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Kind: LowerUsage,
+			Reason: gangmetrics.AboveCapability, Message: "evicted because " + overuse.Error(),
+		})
+	}
+}
+
+// Lowers says whether a pod is still to be evicted because its account uses more than it may. Pods without a gang have no claims, nor have
+// pods that are being deleted.
+func (v *Victims) Lowers(pod types.UID) bool {
+	_, m := v.t.Find(pod)
+	return m == nil || m.Terminating || v.claims.Claimed(pod, state.NoUID)
+}

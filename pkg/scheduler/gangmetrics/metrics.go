@@ -1,0 +1,271 @@
+// Package gangmetrics has the metrics of gangs and queues. Gangs and amounts are counted when they are collected.
+package gangmetrics
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Results of a decision, and of the attempt after it.
+const (
+	ResultAdmitted   = "admitted"
+	ResultNoRoom     = "no_room"
+	ResultNoQuota    = "no_quota"
+	ResultChanged    = "changed"
+	ResultEvicting   = "evicting"
+	ResultSeated     = "seated"
+	ResultRolledBack = "rolled_back"
+)
+
+// Results of a search for victims.
+const (
+	ResultFound   = "found"
+	ResultNothing = "nothing"
+)
+
+// Reasons of evictions, for events and metrics.
+const (
+	// Reclaimed for another queue that is below its share.
+	Reclaimed = "Reclaimed"
+	// Preempted for a higher priority.
+	Preempted = "Preempted"
+
+	AboveCapability = "AboveCapability"
+	BelowMinimum    = "BelowMinimum"
+)
+
+// Levels of a decision: how far the search went.
+const (
+	LevelQuota = "quota" // the queue had no room
+	LevelNone  = "none"  // there are no places
+	LevelSome  = "some"  // no places were found, but there may be some: the gang is tried
+	LevelPlan  = "plan"  // there is a place for each member
+)
+
+// Metrics are the counters and timers of the tracker. No label has values that grow with the number of gangs.
+type Metrics struct {
+	Attempts    *metrics.CounterVec
+	Decisions   *metrics.HistogramVec
+	Searches    *metrics.HistogramVec
+	Quorum      *metrics.HistogramVec
+	Admit       *metrics.HistogramVec
+	Bind        *metrics.HistogramVec
+	Start       *metrics.HistogramVec
+	Evictions   *metrics.CounterVec
+	Reports     *metrics.CounterVec
+	Rejections  *metrics.Counter
+	Wasted      *metrics.Counter
+	Activations *metrics.Counter
+	LostWakeups *metrics.Counter
+	Lost        int // the same, under the tracker's lock: without registration it counts nothing
+	Drift       *metrics.Gauge
+	gangs       *metrics.Desc // these and the following are computed when they are collected
+	used        *metrics.Desc
+	assumed     *metrics.Desc
+	reference   []MetricReference
+	Exists      func(queue string) bool
+}
+
+// MetricReference describes a metric for the reference page.
+type MetricReference struct {
+	// Name of the metric.
+	Name string
+	// Kind is counter, histogram or gauge.
+	Kind string
+	// Labels of the metric.
+	Labels []string
+	// Help says what it counts or measures.
+	Help string
+}
+
+// MetricsReference lists the metrics of the plugins. The upstream scheduler has its own.
+func MetricsReference() []MetricReference { return New().reference }
+
+// New makes the metrics. They count nothing until they are registered.
+func New() *Metrics {
+	m := &Metrics{}
+	counter := func(name, help string, labels ...string) *metrics.CounterVec {
+		m.describe(name, "counter", help, labels)
+		return metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	}
+	plain := func(name, help string) *metrics.Counter {
+		m.describe(name, "counter", help, nil)
+		return metrics.NewCounter(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA})
+	}
+	histogram := func(name, help string, start float64, label string) *metrics.HistogramVec {
+		m.describe(name, "histogram", help, []string{label})
+		return metrics.NewHistogramVec(&metrics.HistogramOpts{
+			Name: name, Help: help, Buckets: metrics.ExponentialBuckets(start, 2, 16), StabilityLevel: metrics.ALPHA,
+		}, []string{label})
+	}
+	read := func(name, help string, labels ...string) *metrics.Desc {
+		m.describe(name, "gauge", help, labels)
+		return metrics.NewDesc(name, help, labels, nil, metrics.ALPHA, "")
+	}
+	m.gangs = read("muster_gangs", "Gangs by queue and by phase: Incomplete, NotAdmitted, Ready, Attempting, RollingBack, BackingOff, Unschedulable, Running.",
+		"queue", "phase")
+	m.Attempts = counter("muster_gang_attempts_total", "Decisions on whole gangs by result: admitted, no_room, no_quota, evicting (pods go first), changed (during the decision); "+
+		"and how the attempts of admitted gangs ended: seated, or rolled_back.", "result")
+	m.Decisions = histogram("muster_gang_decision_duration_seconds", "Time to decide on a gang, by level: quota (the queue had no room), none (there are "+
+		"no places), some (none were found, but there may be some), plan (each member has a place).", 0.00005, "level")
+	m.Searches = histogram("muster_victim_search_duration_seconds", "Time that a search for pods to evict took of the scheduling loop, by result: found, or "+
+		"nothing. All searches together take at most a fifth of the time, after the first half second.", 0.00005, "result")
+	m.Quorum = histogram("muster_gang_quorum_duration_seconds", "Time from the creation of a PodGroup until enough of its members exist for its minimum, in seconds.", 0.01, "queue")
+	m.Admit = histogram("muster_gang_admit_duration_seconds", "Time from when enough members of a gang exist until the scheduler finds places for them, in seconds.", 0.001, "queue")
+	m.Bind = histogram("muster_gang_bind_duration_seconds", "Time from when the scheduler finds places for a gang until its minimum is bound, in seconds.", 0.001, "queue")
+	m.Start = histogram("muster_queue_start_wait_seconds", "Time from the creation of a PodGroup until its minimum is bound for the first time, in seconds. "+
+		"The count is the number of gangs that have started.", 0.05, "queue")
+	m.Evictions = counter("muster_queue_evictions_total", "Pods of a queue that were evicted, by reason: Reclaimed (for another queue that is below its share), "+
+		"Preempted (for a higher priority), AboveCapability (their queue or user uses more than its limit), BelowMinimum (their gang starts over).", "queue", "reason")
+	m.Reports = counter("muster_gang_reports_total", "Conditions of waiting members written, by reason.", "reason")
+	m.used = read("muster_queue_used", "Amount that the pods of a queue and its children request, by resource. Base units: cores, bytes.", "queue", "resource")
+	m.assumed = read("muster_queue_assumed", "Quota assumed for gangs and pods that are starting in a queue and its children, by resource. Base units: cores, bytes. It becomes a charge when a pod holds its room.", "queue", "resource")
+	m.Rejections = plain("muster_gang_waiting_rejected_total", "Members that gave back their room, as their gang could not be placed.")
+	m.Wasted = plain("muster_wasted_evictions_total", "Pods evicted to make room on a node for a pod that was then not bound there: it was bound elsewhere, was "+
+		"deleted, or was not bound within a minute of the grace period. Evictions for native pod groups do not count.")
+	m.Activations = plain("muster_activate_calls_total", "Calls that asked the scheduling queue to try pods at once.")
+	m.LostWakeups = plain("muster_lost_wakeup_recovered_total", "Unschedulable gangs that were found to fit though no event had woken them. "+
+		"Anything but 0 is a defect.")
+	const drift, driftHelp = "muster_state_drift", "Pods on which the scheduler's own state has differed from the API for a minute or longer, " +
+		"and queues whose totals are not the sums of their charges. Anything but 0 is a defect."
+	m.describe(drift, "gauge", driftHelp, nil)
+	m.Drift = metrics.NewGauge(&metrics.GaugeOpts{Name: drift, Help: driftHelp, StabilityLevel: metrics.ALPHA})
+	return m
+}
+
+func (m *Metrics) describe(name, kind, help string, labels []string) {
+	m.reference = append(m.reference, MetricReference{Name: name, Kind: kind, Labels: labels, Help: help})
+}
+
+// QueueOf is the queue of an account as labels have it: "" for one that does not exist. Users can invent names, and each would have series
+// for ever.
+func (m *Metrics) QueueOf(account string) string {
+	queue := quota.QueueOf(account)
+	if m.Exists == nil || !m.Exists(queue) {
+		return ""
+	}
+	return queue
+}
+
+// DropQueue removes the series of a queue that is gone.
+func (m *Metrics) DropQueue(queue string) {
+	of := map[string]string{"queue": queue}
+	for _, histogram := range []*metrics.HistogramVec{m.Quorum, m.Admit, m.Bind, m.Start} {
+		histogram.Delete(of)
+	}
+	for _, reason := range []string{Reclaimed, Preempted, AboveCapability, BelowMinimum} {
+		m.Evictions.Delete(map[string]string{"queue": queue, "reason": reason})
+	}
+}
+
+// ReachQuorum notes that enough members exist for a decision.
+func (m *Metrics) ReachQuorum(g *gang.Group, now time.Time) {
+	if !g.Timestamps.Complete.IsZero() {
+		return
+	}
+	g.Timestamps.Complete = now
+	if !g.Timestamps.Started {
+		m.Quorum.WithLabelValues(m.QueueOf(g.PodGroup.Account)).Observe(now.Sub(g.PodGroup.Created).Seconds())
+	}
+}
+
+// ReachAdmission notes that a gang was found to fit.
+func (m *Metrics) ReachAdmission(g *gang.Group, now time.Time) {
+	if g.Timestamps.Complete.IsZero() || !g.Timestamps.Admitted.IsZero() {
+		return
+	}
+	g.Timestamps.Admitted = now
+	m.Admit.WithLabelValues(m.QueueOf(g.PodGroup.Account)).Observe(now.Sub(g.Timestamps.Complete).Seconds())
+}
+
+// ReachBinding is called whenever a member is seen bound.
+func (m *Metrics) ReachBinding(g *gang.Group, now time.Time) {
+	if g.Timestamps.Admitted.IsZero() || g.CountIn(gang.Reserved)+g.CountIn(gang.Released) > 0 || !g.Seated() {
+		return
+	}
+	m.Bind.WithLabelValues(m.QueueOf(g.PodGroup.Account)).Observe(now.Sub(g.Timestamps.Admitted).Seconds())
+	if !g.Timestamps.Started {
+		m.Start.WithLabelValues(m.QueueOf(g.PodGroup.Account)).Observe(now.Sub(g.PodGroup.Created).Seconds())
+	}
+	g.Timestamps = gang.Timestamps{Started: true}
+}
+
+// String prints a metric's name with its labels.
+func (r MetricReference) String() string {
+	if len(r.Labels) == 0 {
+		return r.Name
+	}
+	return r.Name + "{" + strings.Join(r.Labels, ", ") + "}"
+}
+
+// Register serves the metrics with those of the scheduler. It counts gangs, and reads the ledger, when they are collected. A process has one
+// tracker; where a test or a benchmark makes another, the first one's are served.
+func (m *Metrics) Register(count func() map[QueuePhase]int, books *ledger.Ledger) error {
+	for _, metric := range []metrics.Registerable{
+		m.Attempts, m.Decisions, m.Searches, m.Quorum, m.Admit, m.Bind, m.Start, m.Evictions, m.Reports, m.Rejections, m.Wasted, m.Activations, m.LostWakeups, m.Drift,
+	} {
+		var registered prometheus.AlreadyRegisteredError
+		if err := legacyregistry.Register(metric); errors.As(err, &registered) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("registering the metrics of gangs: %w", err)
+		}
+	}
+	if err := legacyregistry.CustomRegister(&Gauges{Metrics: m, Count: count, Books: books}); err != nil {
+		return fmt.Errorf("registering the metrics of gangs and queues: %w", err)
+	}
+	return nil
+}
+
+// Gauges are metrics that are computed when they are collected, so that they cost nothing until then.
+type Gauges struct {
+	metrics.BaseStableCollector
+	Metrics *Metrics
+	Count   func() map[QueuePhase]int
+	Books   *ledger.Ledger
+}
+
+// DescribeWithStability lists them.
+func (g *Gauges) DescribeWithStability(ch chan<- *metrics.Desc) {
+	ch <- g.Metrics.gangs
+	ch <- g.Metrics.used
+	ch <- g.Metrics.assumed
+}
+
+// CollectWithStability reads them.
+func (g *Gauges) CollectWithStability(ch chan<- metrics.Metric) {
+	m := g.Metrics
+	for key, n := range g.Count() {
+		ch <- metrics.NewLazyConstMetric(m.gangs, metrics.GaugeValue, float64(n), key.Queue, key.Phase)
+	}
+	for _, queue := range g.Books.Queues() {
+		used, all := g.Books.Totals(queue)
+		assumed := all.Clone()
+		assumed.SubSums(used)
+		for name := range all { // of what is used, also that nothing is assumed
+			for desc, sums := range map[*metrics.Desc]resources.Sums{m.used: used, m.assumed: assumed} {
+				quantity := resources.Quantity(name, sums.Amount(name))
+				ch <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, quantity.AsApproximateFloat64(), queue, string(name))
+			}
+		}
+	}
+}
+
+// QueuePhase is the key by which gangs are counted.
+type QueuePhase struct {
+	// Queue as labels have it.
+	Queue string
+	// Phase of the gangs.
+	Phase string
+}

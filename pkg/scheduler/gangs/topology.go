@@ -1,0 +1,176 @@
+package gangs
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/topology"
+)
+
+// TopologyObjects are the objects that name domains of the network.
+type TopologyObjects interface {
+	// HyperNodes are all HyperNodes.
+	HyperNodes() []topology.HyperNode
+	// Lists are all lists of labels, the first one counts most.
+	Lists() []topology.Labels
+	// Synced says whether they have been read, as far as their CRDs exist.
+	Synced() bool
+}
+
+// Topology has the tree of the network's domains. It is made again when it is needed and an object or a node's labels have changed.
+type Topology struct {
+	t       *state.State
+	objects TopologyObjects // nil if none are watched
+	nodes   corelisters.NodeLister
+	tree    *topology.Tree      // nil if it must be made again
+	waiting sets.Set[state.Key] // gangs with a topology that wait
+}
+
+func newTopology(t *state.State) *Topology { return &Topology{t: t, waiting: sets.New[state.Key]()} }
+
+// Use takes over where the objects and nodes are read.
+func (n *Topology) Use(objects TopologyObjects, nodes corelisters.NodeLister) {
+	n.t.Lock()
+	defer n.t.Unlock()
+	n.objects, n.nodes = objects, nodes
+}
+
+// Changed notes that objects have changed. Gangs that wait for a domain are decided again.
+func (n *Topology) Changed() {
+	n.t.Lock()
+	defer n.t.Unlock()
+	n.tree = nil
+	for key := range n.waiting {
+		if g := n.t.Gangs[key]; g != nil {
+			n.t.Apply(g, gang.Only(gang.ToWake))
+		}
+	}
+	n.waiting.Clear()
+}
+
+// nodeHandler notes which nodes there are, and what their labels are. A heartbeat changes nothing.
+func (n *Topology) nodeHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { n.Changed() },
+		UpdateFunc: func(old, now any) {
+			before, ok := old.(*corev1.Node)
+			after, isNode := now.(*corev1.Node)
+			if !ok || !isNode || !maps.Equal(before.Labels, after.Labels) {
+				n.Changed()
+			}
+		},
+		DeleteFunc: func(any) { n.Changed() },
+	}
+}
+
+// current is the tree, nil if the objects have not been read.
+func (n *Topology) current() *topology.Tree {
+	if n.objects == nil || n.nodes == nil || !n.objects.Synced() {
+		return nil
+	}
+	if n.tree == nil {
+		all, err := n.nodes.List(labels.Everything())
+		if err != nil {
+			return nil // the informer is in memory and does not fail
+		}
+		nodes := make([]topology.Node, len(all))
+		for i, node := range all {
+			nodes[i] = topology.Node{Name: node.Name, Labels: node.Labels}
+		}
+		n.tree = topology.Build(n.objects.HyperNodes(), n.objects.Lists(), nodes)
+	}
+	return n.tree
+}
+
+// PathFor is the path of a node's lowest domain, for a member of a gang that asks for a topology. It is "" for other pods.
+func (n *Topology) PathFor(pod *corev1.Pod, node string) string {
+	n.t.Lock()
+	defer n.t.Unlock()
+	g, _ := n.t.Find(pod.UID)
+	if g == nil || g.PodGroup.Topology == nil {
+		return ""
+	}
+	if tree := n.current(); tree != nil {
+		return tree.PathOf(node)
+	}
+	return ""
+}
+
+// Binds says whether the gang of a pod asks for a topology.
+func (n *Topology) Binds(pod *corev1.Pod) bool {
+	n.t.Lock()
+	defer n.t.Unlock()
+	g, _ := n.t.Find(pod.UID)
+	return g != nil && g.PodGroup.Topology != nil
+}
+
+// of is the topology of a gang. If it cannot be known yet what the gang asks for, the text says why.
+func (n *Topology) of(g *gang.Group) (asked *placement.Topology, missing string) {
+	wants := g.PodGroup.Topology
+	if wants == nil {
+		return nil, ""
+	}
+	waited := n.t.Clock.Since(g.PodGroup.Created)
+	if g.Seated() {
+		waited = wants.NarrowFor // it waits no more, and may have started in a wider domain
+	}
+	tree, bounds := n.current(), wants.Bounds(waited)
+	switch {
+	case len(bounds) == 0 && (tree == nil || !tree.IsKnown()):
+		return nil, "" // a wish only
+	case tree == nil:
+		return nil, "the topology of the network has not been read yet"
+	case !tree.IsKnown():
+		return nil, "no topology of the network is known: an administrator has to make HyperNodes or a NetworkTopology, or remove networkTopology"
+	}
+	for _, b := range bounds {
+		if b.TierName != "" && !tree.HasTierName(b.TierName) {
+			return nil, fmt.Sprintf("no domain of the network has the tier name %q: correct highestTierName, or have an administrator name a tier so", b.TierName)
+		}
+	}
+	bound, _ := wants.BoundAt(waited)
+	asked = &placement.Topology{Tree: tree, Bound: bound, GroupOf: wants.GroupOf, Holding: map[*gang.Member]string{}}
+	for _, m := range g.Members() {
+		if g.Counts(m) && m.State.Holds() && !m.Terminating && m.Node != "" {
+			asked.Holding[m] = m.Node
+		}
+	}
+	return asked, ""
+}
+
+// readPause is the pause until it is seen again whether the objects have been read. No event tells that a kind does not exist.
+const readPause = time.Second
+
+// retryIn is when a gang is decided again without an event. It is 0 for never. A narrower bound may end, or the objects have not been read.
+func (n *Topology) retryIn(g *gang.Group) time.Duration {
+	if g.PodGroup.Topology == nil {
+		return 0
+	}
+	if n.current() == nil {
+		return readPause
+	}
+	_, still := g.PodGroup.Topology.BoundAt(n.t.Clock.Since(g.PodGroup.Created))
+	return still
+}
+
+// limitFor keeps a pod that is placed by itself within the bounds of its gang and group. It is nil for a pod without bounds.
+func (n *Topology) limitFor(g *gang.Group, m *gang.Member) *placement.Near {
+	asked, missing := n.of(g)
+	if asked == nil && missing == "" {
+		return nil
+	}
+	if asked == nil {
+		return &placement.Near{Missing: missing}
+	}
+	return asked.NearFor(m)
+}

@@ -1,0 +1,70 @@
+package state
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-sched/muster/pkg/gang"
+)
+
+// Claims are the evictions that are about to be made.
+type Claims struct {
+	clock  clock.Clock
+	Of     map[types.UID]Claim // pods that are about to be evicted
+	OnGang map[*gang.Group]int // how many of them are of each gang
+}
+
+func newClaims(c clock.Clock) *Claims {
+	return &Claims{clock: c, Of: map[types.UID]Claim{}, OnGang: map[*gang.Group]int{}}
+}
+
+// Claim marks a member that a preemptor is about to have evicted.
+type Claim struct {
+	By    types.UID
+	Of    *gang.Group // that it is a member of
+	Until time.Time
+	Begun bool // an eviction of the preemptor's may have been carried out
+}
+
+// Holding are the members that hold room and that no preemptor but the given one is about to have evicted. It is "" for none.
+func (c *Claims) Holding(g *gang.Group, but types.UID) []*gang.Member {
+	var members []*gang.Member
+	for _, m := range g.Members() {
+		if g.Counts(m) && m.State.Holds() && !c.Claimed(m.UID, but) {
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// Claimed says whether another preemptor than the given one is about to have a pod evicted.
+func (c *Claims) Claimed(uid, but types.UID) bool {
+	own, ok := c.Of[uid]
+	return ok && own.By != but && c.clock.Now().Before(own.Until)
+}
+
+// CountClaim counts the claims on members of a gang; nil for none.
+func (c *Claims) CountClaim(g *gang.Group, n int) {
+	if g == nil {
+		return
+	}
+	if c.OnGang[g] += n; c.OnGang[g] == 0 {
+		delete(c.OnGang, g)
+	}
+}
+
+// isPreempted says whether the evictions that are about to be made leave a gang below its minimum. A member that started now would be left
+// alone.
+func (c *Claims) isPreempted(g *gang.Group) bool {
+	if c.OnGang[g] == 0 {
+		return false // asked for each gang in each tick
+	}
+	for uid := range c.Of {
+		if g.Member(uid) != nil && c.Claimed(uid, "") {
+			return !gang.NewRemaining(g.Asks(), c.Holding(g, "")).Seated()
+		}
+	}
+	return false
+}

@@ -1,0 +1,260 @@
+package state
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/reservations"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
+)
+
+// WaitList answers what is kept on nodes, and against whom.
+type WaitList struct {
+	t     *State
+	quota *Quota
+	*waiting
+}
+
+// NewWaitList makes the view of reserved room on a state.
+func NewWaitList(t *State, q *Quota) *WaitList { return &WaitList{t, q, t.Waiting} }
+
+// ReserveNodes reserves the places that a decision has found for a waiting gang. It drops the reservation if the decision found none.
+func (w *WaitList) ReserveNodes(g *gang.Group, d *placement.Decision, now time.Time) {
+	switch {
+	case d.NoPlaces:
+		w.Book.BackOff(g.Key, now)
+	case d.Reserve != nil:
+		w.Book.ReserveNodes(g.Key, reservations.Choice{
+			Places: d.Reserve.Of, Amounts: amountsOf(d.Members, d.Reserve.Of), Avoid: d.Reserve.Avoid, AwaitsOwn: d.Reserve.AwaitsOwn,
+		}, now)
+	}
+}
+
+// mayTake says whether a claimant within its share may take the room that is kept for a gang. It leaves room to repairs.
+func (w *WaitList) mayTake(holder Key, to claimant) bool {
+	h := w.t.Gangs[holder]
+	return h != nil && !h.UnderRepair && w.quota.mayTake(claimsOf(h, gang.Requests(h.Choose())).Claim, to)
+}
+
+// HoldsAgainst is the room that waiting minimums need, and that surplus leaves to them.
+func (w *WaitList) HoldsAgainst(g *gang.Group, pod *corev1.Pod) []reservations.Need {
+	to := w.quota.claimantOf(g, pod)
+	return w.Book.Holds(w.quota.QueueOf(to.Queue), w.t.PriorityOf(g), w.t.Clock.Now(), func(key Key) bool { return !w.mayTake(key, to) })
+}
+
+// leavesRoomTo says whether a gang must leave room to another gang that has it reserved. Gangs under repair need not.
+func (w *WaitList) leavesRoomTo(g *gang.Group, reserved *Reserved) bool {
+	priority := w.t.PriorityOf(g)
+	return g.Key != reserved.Key && priority <= reserved.Priority && !upstream.IsCritical(priority) && !g.UnderRepair
+}
+
+// AgainstMember returns what is reserved on nodes against a pod that is about to be tried, nil if nothing is. Pods of DaemonSets can go
+// nowhere else, and upstream decides native pod groups: both pass. In a queue a DaemonSet's pod does not: anybody can write such an owner.
+func (w *WaitList) AgainstMember(g *gang.Group, pod *corev1.Pod) *Reserved {
+	if pod.Spec.SchedulingGroup != nil || gang.IsOfDaemonSet(pod) && w.quota.AccountOfPod(pod) == "" {
+		return nil
+	}
+	booked, priority := w.bookedAgainst(g, pod), corev1helpers.PodPriority(pod)
+	if g != nil {
+		priority = w.t.PriorityOf(g)
+		if g.Attempt != nil && g.Attempt.Exact {
+			return sumOfReserved(booked) // its places were found beside the earlier seats, and later ones leave them to it
+		}
+	}
+	if seats := w.seatsAgainst(g, pod.UID, priority); seats != nil {
+		booked = append(booked, &Reserved{Amounts: seats})
+	}
+	return sumOfReserved(booked)
+}
+
+// sumOfReserved adds up reservations; nil if there are none. The sum has the gang of the first.
+func sumOfReserved(reserved []*Reserved) *Reserved {
+	switch len(reserved) {
+	case 0:
+		return nil
+	case 1:
+		return reserved[0]
+	}
+	all := &Reserved{Key: reserved[0].Key, Amounts: map[string]resources.List{}}
+	for _, r := range reserved {
+		AddAmounts(all.Amounts, r.Amounts)
+	}
+	return all
+}
+
+// bookedAgainst returns what the book has reserved on nodes against a pod.
+func (w *WaitList) bookedAgainst(g *gang.Group, pod *corev1.Pod) []*Reserved {
+	account := w.quota.Groups.AccountOf(pod)
+	if g != nil {
+		account = g.PodGroup.Account
+	}
+	return slices.DeleteFunc(w.Book.NodesAgainst(w.quota.QueueOf(account)), func(reserved *Reserved) bool {
+		switch {
+		case g == nil:
+			if priority := corev1helpers.PodPriority(pod); priority > reserved.Priority || upstream.IsCritical(priority) {
+				return true
+			}
+		case !w.leavesRoomTo(g, reserved):
+			return true
+		case g.Attempt != nil:
+			return !g.Attempt.Leaves.Has(reserved.Version) // it got its places before, or need not leave them
+		}
+		return w.mayTake(reserved.Key, w.quota.claimantOf(g, pod))
+	})
+}
+
+// ReservedFrom returns what the book has reserved on nodes against a gang that asks for an amount.
+func (w *WaitList) ReservedFrom(g *gang.Group, wants resources.List) []*Reserved {
+	to := claimsOf(g, wants)
+	return slices.DeleteFunc(w.Book.NodesAgainst(w.quota.QueueOf(to.Queue)), func(reserved *Reserved) bool {
+		return !w.leavesRoomTo(g, reserved) || w.mayTake(reserved.Key, to)
+	})
+}
+
+// ReservedAgainst returns what is reserved on nodes against a pod, nil if nothing is.
+func (w *WaitList) ReservedAgainst(pod *corev1.Pod) *Reserved {
+	w.t.Lock()
+	defer w.t.Unlock()
+	g, _ := w.t.Find(pod.UID)
+	return w.AgainstMember(g, pod)
+}
+
+// WaitForReserved notes that a pod found no node because of what is reserved, or needed by a waiting gang. It is activated when that changes.
+func (w *WaitList) WaitForReserved(pod *corev1.Pod, entry Entry) {
+	w.t.Lock()
+	defer w.t.Unlock()
+	w.Held.Pods[pod.UID] = pod
+	if entry.Freed != w.Held.Freed {
+		w.t.Apply(nil, gang.Only(gang.HeldTried))
+	}
+}
+
+// Role says what a pod is in the scheduling cycle that begins.
+type Role int
+
+// The roles.
+const (
+	// Single: the pod has no gang, or its gang runs and it is surplus.
+	Single Role = iota
+	// Chosen: the pod starts together with others; a decision has found places for them.
+	Chosen
+	// Scout: the gang is to be decided.
+	Scout
+	// Held: the pod must not be tried now. Its gang has changed after it had passed the gate.
+	Held
+)
+
+// Entry says what to do with a pod at the start of its scheduling cycle.
+type Entry struct {
+	// Role of the pod.
+	Role Role
+	// Node is where a chosen pod must go, "" for any.
+	Node string
+	// Reason says why a pod is held.
+	Reason string
+	// Reserved is the room on nodes that is reserved against the pod, nil if there is none.
+	Reserved *Reserved
+	// Holds are the needs of waiting gangs on nodes; a surplus pod must not take it.
+	Holds []reservations.Need
+	// Near keeps a pod close to the members of its gang, nil for no limit.
+	Near *placement.Near
+
+	Freed int // held.freed at that time
+}
+
+// Reserved is the room on nodes that is reserved for a gang.
+type Reserved = reservations.Nodes[Key]
+
+// amountsOf adds up the members' requests on each node.
+func amountsOf(members []*gang.Member, places map[types.UID]string) map[string]resources.List {
+	amounts := map[string]resources.List{}
+	for _, m := range members {
+		sum := amounts[places[m.UID]].Clone()
+		sum.Add(m.Requests)
+		amounts[places[m.UID]] = sum
+	}
+	return amounts
+}
+
+// AssumedByOthers is what the attempts of other gangs have assumed on each node. It includes what is kept for pods of at least the given
+// priority. g is nil for a pod.
+func (w *WaitList) AssumedByOthers(g *gang.Group, priority int32) map[string]resources.List {
+	held := map[string]resources.List{}
+	for _, other := range w.t.Attempting {
+		if other != g {
+			AddAmounts(held, other.Attempt.Assumed)
+		}
+	}
+	w.addPodSeats(held, NoUID, priority)
+	return held
+}
+
+// seatsAgainst is the room on each node that evictions make for other gangs and other pods than the given one. It is nil if there is none.
+// Only system-critical pods may take it.
+func (w *WaitList) seatsAgainst(g *gang.Group, pod types.UID, priority int32) map[string]resources.List {
+	if len(w.Seats)+len(w.PodSeats) == 0 || upstream.IsCritical(priority) {
+		return nil
+	}
+	amounts := map[string]resources.List{}
+	for _, other := range w.Seats {
+		if other != g {
+			AddAmounts(amounts, other.Attempt.Assumed)
+		}
+	}
+	w.addPodSeats(amounts, pod, priority)
+	if len(amounts) == 0 {
+		return nil
+	}
+	return amounts
+}
+
+// LetsOthersGoFirst says whether a surplus pod that has found room must wait. Gangs that run with less surplus go first: their next members
+// are activated, and the pod behind them. The pod waits again only if surplus has taken room meanwhile. Otherwise the room does not help the
+// other gangs.
+func (w *WaitList) LetsOthersGoFirst(pod *corev1.Pod) bool {
+	if !gang.IsMember(pod) {
+		return false
+	}
+	w.t.Lock()
+	defer w.t.Unlock()
+	g, m := w.t.Find(pod.UID)
+	if m == nil || m.State != gang.Waiting || !g.Seated() || w.PodSeats[pod.UID] != nil || pod.Status.NominatedNodeName != "" {
+		return false
+	}
+	s := &w.Sharing
+	taken, waited := s.TurnedBack[pod.UID]
+	delete(s.TurnedBack, pod.UID)
+	if (!waited || taken != s.taken) && w.callGangsWithLess(g) {
+		s.TurnedBack[pod.UID], w.Ready[pod.UID] = s.taken, pod
+		w.t.Apply(nil, gang.TriedIn(0))
+		return true
+	}
+	s.taken++
+	return false
+}
+
+// callGangsWithLess has the next member of each gang activated that runs with less surplus. Gangs whose last member found no room are called
+// when room may have come free. It says whether any was called.
+func (w *WaitList) callGangsWithLess(g *gang.Group) (some bool) {
+	for key, other := range w.Sharing.Gangs {
+		if other.CountWaiting() == 0 || !other.Seated() {
+			delete(w.Sharing.Gangs, key)
+			continue
+		}
+		if !other.HasLessSurplus(&g.Gang) || other.NoRoomAt == w.Sharing.Freed || w.t.PriorityOf(other) != w.t.PriorityOf(g) {
+			continue
+		}
+		if status := w.t.Status(other); status.Phase == gang.Running && status.Reason == "" {
+			next := other.Waiting()[0].Pod
+			w.Ready[next.UID], some = next, true
+		}
+	}
+	return some
+}

@@ -1,0 +1,244 @@
+// Command traces replays workloads through the real scheduler in virtual time, by several rules of who may start before whom. It prints how
+// long jobs waited and how much of the cluster was used.
+//
+//	go run ./test/benchmark/traces --quick
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/muster-sched/muster/test/simulation"
+)
+
+// workload is jobs on a cluster. Stretched ones are replayed at each load.
+type workload struct {
+	name      string
+	cluster   Cluster
+	jobs      func(n int) ([]Job, error)
+	stretched bool
+}
+
+//go:embed data/philly-part.csv
+var philly string
+
+var workloads = []workload{
+	{"eight nodes", Cluster{Nodes: 8, Each: 1}, func(int) ([]Job, error) { return EightNodes(), nil }, false},
+	{"lublin", Cluster{Nodes: 32, Each: 8}, func(n int) ([]Job, error) { return Lublin(1, n, 256), nil }, true},
+	{"philly, one-GPU jobs thinned", Cluster{Nodes: 32, Each: 8}, partOfPhilly, true},
+}
+
+func partOfPhilly(n int) ([]Job, error) {
+	jobs, err := parseTrace(strings.NewReader(philly))
+	return between(jobs, 0, n), err
+}
+
+// EightNodes is a story: eight jobs end one after another. A gang waits for all nodes, and a stream of short jobs waits behind it.
+func EightNodes() []Job {
+	var jobs []Job
+	for i := range 8 {
+		jobs = append(jobs, Job{Run: time.Duration(i+1) * 25 * time.Second, Members: 1, Each: 1})
+	}
+	jobs = append(jobs, Job{Submit: time.Second, Run: time.Minute, Members: 8, Each: 1})
+	for i := range 160 {
+		jobs = append(jobs, Job{Submit: time.Duration(2000+1250*i) * time.Millisecond, Run: 10 * time.Second, Members: 1, Each: 1})
+	}
+	return jobs
+}
+
+// Row is a line of the table.
+type Row struct {
+	Workload string
+	Load     float64 `json:",omitempty"` // 0 for a workload whose times are its own
+	Rule     string
+	Jobs     int
+	Figures
+	Took time.Duration // of real time
+}
+
+type options struct {
+	jobs  int
+	loads []float64
+	trace string
+	nodes Cluster
+	thin  int           // of --trace
+	from  time.Duration // of --trace
+	json  string
+
+	workload string // the beginning of its name
+}
+
+// main runs as a test does: only a test may have a bubble in which time is virtual.
+func main() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	simulation.Prepare(func(err error, msg string) { fmt.Fprintln(os.Stderr, "traces:", msg, err) })
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "traces:", err)
+		os.Exit(1)
+	}
+	os.Args = os.Args[:1] // the flags are not those of tests
+	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "traces", F: func(t *testing.T) {
+		if err := run(t, o); err != nil {
+			t.Error(err)
+		}
+	}}}, nil, nil)
+}
+
+func run(t *testing.T, o *options) error {
+	rows, err := measure(t, o)
+	if err != nil {
+		return err
+	}
+	if o.json != "" {
+		data, err := json.MarshalIndent(rows, "", "  ")
+		if err != nil {
+			return fmt.Errorf("encoding the figures: %w", err)
+		}
+		if err := os.WriteFile(o.json, data, 0o644); err != nil {
+			return fmt.Errorf("writing the figures: %w", err)
+		}
+	}
+	return printRows(os.Stdout, rows)
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{}
+	flags := flag.NewFlagSet("traces", flag.ContinueOnError)
+	quick := flags.Bool("quick", false, "one load, and fewer jobs")
+	flags.IntVar(&o.jobs, "jobs", 2000, "jobs of each trace")
+	flags.StringVar(&o.trace, "trace", "", "a compressed table to replay instead, with the columns submit_s, run_s, gang_size, pod_gpu and queue")
+	flags.IntVar(&o.thin, "thin", 1, "keep one of so many jobs of one CPU or GPU of --trace")
+	flags.DurationVar(&o.from, "from", 0, "leave out the jobs of --trace that were submitted before")
+	flags.IntVar(&o.nodes.Nodes, "nodes", 32, "nodes for --trace")
+	flags.IntVar(&o.nodes.Each, "each", 8, "CPUs or GPUs of each node for --trace")
+	workload := flags.String("workload", "", "replay only the workloads whose names begin so")
+	flags.StringVar(&o.json, "json", "", "file to write the figures to")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	o.loads = []float64{0.8, 0.9, 0.95}
+	o.workload = *workload
+	if *quick {
+		o.loads, o.jobs = []float64{0.9}, min(o.jobs, 500)
+	}
+	if o.thin < 1 {
+		return nil, errors.New("--thin must be at least 1")
+	}
+	if o.jobs < 10 || o.nodes.Nodes < 1 || o.nodes.Each < 1 {
+		return nil, errors.New("--jobs must be at least 10, --nodes and --each at least 1")
+	}
+	return o, nil
+}
+
+// measure replays each workload at each load by each rule, as many at a time as there are processors.
+func measure(t *testing.T, o *options) ([]Row, error) {
+	runs, err := runsOf(o)
+	if err != nil {
+		return nil, err
+	}
+	errs := make([]error, len(runs))
+	t.Run("replay", func(t *testing.T) {
+		for i := range runs {
+			t.Run(fmt.Sprint(runs[i].Workload, " ", runs[i].Load, " ", runs[i].Rule), func(t *testing.T) {
+				t.Parallel()
+				errs[i] = runs[i].measure(t)
+				fmt.Fprintf(os.Stderr, "%s took %.0f s\n", t.Name(), runs[i].Took.Seconds())
+			})
+		}
+	})
+	rows := make([]Row, len(runs))
+	for i := range runs {
+		rows[i] = runs[i].Row
+	}
+	return rows, errors.Join(errs...)
+}
+
+// oneRun is a row with what makes it.
+type oneRun struct {
+	Row
+	cluster Cluster
+	jobs    []Job
+	rule    Rule
+}
+
+func (r *oneRun) measure(t *testing.T) error {
+	began := time.Now()
+	ran, err := Replay(t, r.cluster, r.jobs, r.rule)
+	if err != nil {
+		return fmt.Errorf("%s at %.2f, %s: %w", r.Workload, r.Load, r.Rule, err)
+	}
+	r.Figures, r.Took = Sum(ran, r.cluster.Capacity()), time.Since(began)
+	return nil
+}
+
+func runsOf(o *options) ([]oneRun, error) {
+	chosen := workloads
+	if o.trace != "" {
+		chosen = []workload{{o.trace, o.nodes, func(n int) ([]Job, error) {
+			jobs, err := ReadTrace(o.trace)
+			return between(Thin(jobs, o.thin), o.from, n), err
+		}, true}}
+	}
+	var runs []oneRun
+	for _, w := range chosen {
+		if !strings.HasPrefix(w.name, o.workload) {
+			continue
+		}
+		jobs, err := w.jobs(o.jobs)
+		if err != nil {
+			return nil, err
+		}
+		// A job that is larger than the cluster never starts.
+		jobs = slices.DeleteFunc(jobs, func(j Job) bool { return j.Size() > w.cluster.Capacity() || j.Each > w.cluster.Each })
+		loads := o.loads
+		if !w.stretched {
+			loads = []float64{0}
+		}
+		for _, load := range loads {
+			stretched := jobs
+			if load > 0 {
+				stretched = Stretch(jobs, load, w.cluster.Capacity())
+			}
+			for _, rule := range rules {
+				runs = append(runs, oneRun{Row{Workload: w.name, Load: load, Rule: rule.Name, Jobs: len(jobs)}, w.cluster, stretched, rule})
+			}
+		}
+	}
+	return runs, nil
+}
+
+func printRows(out io.Writer, rows []Row) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "WORKLOAD\tLOAD\tRULE\tUSE\tMEAN\tMEDIAN\tP95\tLONGEST\tLARGEST 3 %: MEAN\tMEDIAN\tP95\tLONGEST\tSLOWDOWN")
+	for _, r := range rows {
+		fmt.Fprintf(table, "%s\t%.2f\t%s\t%.3f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\n", r.Workload, r.Load, r.Rule, r.Use,
+			short(r.Mean), short(r.Median), short(r.P95), short(r.Longest),
+			short(r.LargeMean), short(r.LargeMedian), short(r.LargeP95), short(r.LargestMax), r.Slowdown)
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("printing the table: %w", err)
+	}
+	return nil
+}
+
+// short writes a wait in seconds, or in minutes where it is long.
+func short(d time.Duration) string {
+	if d < 10*time.Minute {
+		return fmt.Sprintf("%.0fs", d.Seconds())
+	}
+	return fmt.Sprintf("%.0fm", d.Minutes())
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clienttesting "k8s.io/client-go/testing"
+	schedulerapi "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/test/simulation"
+)
+
+const (
+	namespace = metav1.NamespaceDefault
+	// unit is the resource that jobs ask for and nodes have.
+	unit = "cpu"
+	// tidyEvery is after how many jobs the API server forgets what all watchers have seen.
+	tidyEvery = 100
+)
+
+// Cluster is what the jobs run on: nodes that are alike.
+type Cluster struct {
+	Nodes, Each int
+}
+
+// Capacity is what all nodes have.
+func (c Cluster) Capacity() int { return c.Nodes * c.Each }
+
+// replay is one run of a trace.
+type replay struct {
+	api   *simulation.API
+	began time.Time
+
+	mu      sync.Mutex
+	gangs   map[string]*running // by their names
+	pending int                 // gangs that have not ended
+	done    chan struct{}       // closed when all have
+	ran     []Ran
+}
+
+// running is a gang that waits or runs.
+type running struct {
+	job     int
+	group   *schedulingv1beta1.PodGroup
+	bound   sets.Set[string] // names of members
+	started chan struct{}    // closed when all members are bound
+}
+
+// Replay runs jobs through the real scheduler in virtual time, by a rule, and returns when each began.
+func Replay(t *testing.T, cluster Cluster, jobs []Job, rule Rule) (ran []Ran, err error) {
+	synctest.Test(t, func(*testing.T) { ran, err = replayInBubble(cluster, jobs, rule) })
+	return ran, err
+}
+
+func replayInBubble(cluster Cluster, jobs []Job, rule Rule) ([]Ran, error) {
+	r := &replay{
+		api: simulation.New(), began: time.Now(), gangs: map[string]*running{}, pending: len(jobs), done: make(chan struct{}),
+		ran: make([]Ran, len(jobs)),
+	}
+	if err := r.build(cluster, jobs); err != nil {
+		return nil, err
+	}
+	profile, err := profileOf(rule)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := simulation.Start(ctx, r.api, simulation.Options{Profile: *profile, Intercept: r.intercept})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Run(ctx)
+	}()
+	err = r.play(jobs, rule)
+	cancel()
+	<-ended
+	s.Shutdown()
+	return r.ran, err
+}
+
+func profileOf(rule Rule) (*schedulerapi.KubeSchedulerProfile, error) {
+	profile, err := simulation.ShippedProfile()
+	if err != nil {
+		return nil, err
+	}
+	if rule.Arguments != nil {
+		rule.Arguments(simulation.CoschedulingArgs(profile))
+	}
+	return profile, nil
+}
+
+// build creates the nodes and the queues. Queues lend each other what they do not use, and take nothing back by eviction.
+func (r *replay) build(cluster Cluster, jobs []Job) error {
+	for i := range cluster.Nodes {
+		node := mustertesting.MakeNode(fmt.Sprintf("node-%03d", i)).Allocatable(unit, fmt.Sprint(cluster.Each), "memory", "1Ti", "pods", "1000").Obj()
+		node.UID = types.UID(node.Name)
+		if err := r.api.Create(simulation.Nodes, node, ""); err != nil {
+			return fmt.Errorf("creating a node: %w", err)
+		}
+	}
+	queues := sets.New[string]()
+	for _, job := range jobs {
+		queues.Insert(queueOf(job))
+	}
+	for name := range queues {
+		queue := mustertesting.MakeQueue(name).Obj()
+		queue.UID, queue.Spec.Reclaimable = types.UID(name), new(bool)
+		if err := r.api.Create(simulation.Queues, queue, ""); err != nil {
+			return fmt.Errorf("creating a queue: %w", err)
+		}
+	}
+	return nil
+}
+
+func queueOf(job Job) string {
+	if job.Queue == "" {
+		return "default"
+	}
+	return job.Queue
+}
+
+// play submits each job at its time, and waits until all have ended.
+func (r *replay) play(jobs []Job, rule Rule) error {
+	for i, job := range jobs {
+		time.Sleep(time.Until(r.began.Add(job.Submit))) // virtual time: the bubble goes on at once
+		gang, err := r.submit(i, job)
+		if err != nil {
+			return err
+		}
+		if rule.InOrder {
+			<-gang.started
+		}
+		if i%tidyEvery == 0 {
+			synctest.Wait()
+			r.api.Forget()
+		}
+	}
+	<-r.done
+	return nil
+}
+
+// submit creates the PodGroup of a job, admitted, and its pods.
+func (r *replay) submit(i int, job Job) (*running, error) {
+	name := fmt.Sprintf("job-%05d", i)
+	group := mustertesting.MakePodGroup(name).MinMember(int32(job.Members)).Queue(queueOf(job)).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
+	group.UID, group.CreationTimestamp = types.UID(name), metav1.Now()
+	gang := &running{job: i, group: group, bound: sets.New[string](), started: make(chan struct{})}
+	r.mu.Lock()
+	r.gangs[name] = gang
+	r.ran[i].Job = job
+	r.mu.Unlock()
+	if err := r.api.Create(simulation.PodGroups, group, namespace); err != nil {
+		return nil, fmt.Errorf("creating a PodGroup: %w", err)
+	}
+	for m := range job.Members {
+		pod := mustertesting.MakePod(podName(name, m)).SchedulerName("muster").Group(name).Requests(unit, fmt.Sprint(job.Each)).Obj()
+		pod.UID, pod.CreationTimestamp, pod.Status.Phase = types.UID(pod.Name), metav1.Now(), corev1.PodPending
+		if err := r.api.Create(simulation.Pods, pod, namespace); err != nil {
+			return nil, fmt.Errorf("creating a pod: %w", err)
+		}
+	}
+	return gang, nil
+}
+
+func podName(gang string, member int) string { return fmt.Sprintf("%s-%d", gang, member) }
+
+// intercept sees each binding. The last one of a gang starts it.
+func (r *replay) intercept(action clienttesting.Action) (bool, runtime.Object, error) {
+	if action.GetSubresource() != "binding" {
+		return false, nil, nil
+	}
+	binding := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
+	if err := r.api.Bind(binding); err != nil {
+		return true, nil, err
+	}
+	return true, nil, r.bound(binding)
+}
+
+func (r *replay) bound(binding *corev1.Binding) error {
+	pod, err := r.api.Get(simulation.Pods, namespace, binding.Name)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	gang := r.gangs[pod.(*corev1.Pod).Annotations[schedulingv1beta1.GroupNameAnnotation]]
+	gang.bound.Insert(binding.Name)
+	if job := r.ran[gang.job].Job; gang.bound.Len() == job.Members {
+		r.ran[gang.job].Start = time.Since(r.began)
+		close(gang.started)
+		time.AfterFunc(job.Run, func() { r.end(gang) })
+	}
+	return nil
+}
+
+// end has all members of a gang succeed, and removes them.
+func (r *replay) end(gang *running) {
+	for name := range gang.bound {
+		if err := r.api.Delete(simulation.Pods, namespace, name); err != nil {
+			panic(err)
+		}
+	}
+	if err := r.api.Delete(simulation.PodGroups, namespace, gang.group.Name); err != nil {
+		panic(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.gangs, gang.group.Name)
+	if r.pending--; r.pending == 0 {
+		close(r.done)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"io"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2"
+
+	"github.com/muster-sched/muster/test/simulation"
+)
+
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	simulation.Prepare(func(error, string) {})
+	os.Exit(m.Run())
+}
+
+// TestEightNodes replays the story of one gang that needs all nodes. In order it starts at the earliest time there is, and nodes stand idle for it. If it may
+// be bypassed for ever, it waits until the stream of small jobs ends.
+func TestEightNodes(t *testing.T) {
+	jobs, cluster := EightNodes(), workloads[0].cluster
+	gang := 8 // after the eight jobs that run at first
+	require.Equal(t, cluster.Capacity(), jobs[gang].Size())
+	end := map[string]time.Duration{}
+	for _, rule := range rules {
+		ran, err := Replay(t, cluster, jobs, rule)
+		require.NoError(t, err)
+		for i, r := range ran {
+			require.Equal(t, jobs[i], r.Job)
+			require.GreaterOrEqual(t, r.Start, r.Submit, "job %d", i)
+		}
+		assertRoom(t, ran, cluster.Capacity())
+		end[rule.Name] = ran[gang].Start
+		switch use := Sum(ran, cluster.Capacity()).Use; {
+		case rule.InOrder:
+			assert.Equal(t, 200*time.Second, ran[gang].Start.Round(time.Second), "the last of the eight jobs ends then")
+			assert.Less(t, use, 0.6)
+		case rule.Arguments != nil:
+			assert.Greater(t, use, 0.95, rule.Name)
+		}
+	}
+	assert.Greater(t, end["bypass for ever"], 300*time.Second)
+	assert.Less(t, end["bypass, bounded"], end["bypass for ever"])
+}
+
+// assertRoom checks that never more ran than the cluster has.
+func assertRoom(t *testing.T, ran []Ran, capacity int) {
+	t.Helper()
+	for _, at := range ran {
+		used := 0
+		for _, r := range ran {
+			if r.Start <= at.Start && at.Start < r.Start+r.Run {
+				used += r.Size()
+			}
+		}
+		require.LessOrEqual(t, used, capacity, "at %s", at.Start)
+	}
+}
+
+func TestLublinDrawsTheModelsJobs(t *testing.T) {
+	jobs := Lublin(7, 5000, 256)
+	assert.Equal(t, jobs, Lublin(7, 5000, 256), "a seed gives the same jobs")
+	serial, powers, logs := 0, 0, 0.0
+	for i, j := range jobs {
+		require.True(t, j.Members >= 1 && j.Members <= 256 && j.Run > 0, "%+v", j)
+		require.True(t, i == 0 || j.Submit >= jobs[i-1].Submit)
+		switch {
+		case j.Members == 1:
+			serial++
+			logs += math.Log(j.Run.Seconds())
+		case j.Members&(j.Members-1) == 0:
+			powers++
+		}
+	}
+	assert.InDelta(t, 0.2927, float64(serial)/5000, 0.03)
+	assert.Greater(t, float64(powers)/float64(5000-serial), 0.6686-0.03)
+	mean := 0.6956*6.57*0.823 + 0.3044*639.1*0.0156
+	assert.InDelta(t, mean, logs/float64(serial), 0.25, "of 69.56 % the run time is short, of the others long")
+}
+
+func TestStretchSetsTheLoad(t *testing.T) {
+	jobs := Stretch(Lublin(1, 1000, 256), 0.9, 256)
+	work := 0.0
+	for _, j := range jobs {
+		work += j.Work()
+	}
+	assert.InDelta(t, 0.9, work/(256*jobs[len(jobs)-1].Submit.Seconds()), 0.001)
+}
+
+func TestFigures(t *testing.T) {
+	ran := []Ran{
+		{Job{Run: 100 * time.Second, Members: 1, Each: 1}, 0},
+		{Job{Run: time.Second, Members: 1, Each: 1}, 9 * time.Second},
+		{Job{Submit: 50 * time.Second, Run: 100 * time.Second, Members: 2, Each: 1}, 150 * time.Second},
+	}
+	figures := Sum(ran, 2)
+	assert.Equal(t, 109*time.Second/3, figures.Mean)
+	assert.Equal(t, 9*time.Second, figures.Median)
+	assert.Equal(t, 100*time.Second, figures.Longest)
+	assert.Equal(t, 100*time.Second, figures.LargeMean, "the largest job waited so long")
+	assert.InDelta(t, (1+1+2.0)/3, figures.Slowdown, 0.001, "a second of work and nine of waiting are no slowdown")
+	assert.InDelta(t, 51.0/100, figures.Use, 0.001, "of two units in 50 s")
+}
+
+func TestATraceIsReadAndThinned(t *testing.T) {
+	const table = "job,submit_s,run_s,gang_size,pod_gpu,queue\na,7,60,2,8,blue\nb,3,10,1,1,red\nc,4,10,1,1,red\n"
+	jobs, err := parseTrace(strings.NewReader(table))
+	require.NoError(t, err)
+	assert.Equal(t, Job{Submit: 3 * time.Second, Run: 10 * time.Second, Members: 1, Each: 1, Queue: "red"}, jobs[0], "in the order of submission")
+	assert.Equal(t, 16, jobs[2].Size())
+	assert.Len(t, Thin(jobs, 2), 2)
+	assert.Equal(t, time.Second, between(jobs, 3*time.Second, 2)[1].Submit)
+
+	_, err = parseTrace(strings.NewReader("submit_s,run_s\n1,x\n"))
+	require.ErrorContains(t, err, "row 2: column run_s")
+	part, err := partOfPhilly(4000)
+	require.NoError(t, err)
+	assert.Len(t, part, 4000)
+}

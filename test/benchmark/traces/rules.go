@@ -1,0 +1,25 @@
+package main
+
+import (
+	"time"
+
+	"github.com/muster-sched/muster/pkg/apis/config"
+)
+
+// Rule says who may start before whom.
+type Rule struct {
+	Name string
+	// InOrder submits a job to the scheduler only when the one before has started.
+	InOrder bool
+	// Arguments change the arguments of the Coscheduling plugin; nil leaves them as shipped.
+	Arguments func(*config.CoschedulingArgs)
+}
+
+// rules are the rows of the table.
+var rules = []Rule{
+	{Name: "first in, first out", InOrder: true},
+	{Name: "bypass for ever", Arguments: func(args *config.CoschedulingArgs) { args.MaxOvertakes, args.MaxOvertakeTime.Duration = 0, 0 }},
+	{Name: "bypass, bounded", Arguments: func(args *config.CoschedulingArgs) {
+		args.MaxOvertakes, args.MaxOvertakeTime.Duration = 100, 10*time.Minute
+	}},
+}

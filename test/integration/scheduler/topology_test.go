@@ -1,0 +1,99 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "github.com/muster-sched/muster/pkg/apis/topology/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// addRack makes a HyperNode of nodes of the test. The name of its tier is the test's own, as HyperNodes of other tests exist.
+func (w *world) addRack(name string, nodes ...int) {
+	w.t.Helper()
+	rack := &topologyv1alpha1.HyperNode{ObjectMeta: metav1.ObjectMeta{Name: w.namespace + "-" + name}}
+	rack.Spec.Tier, rack.Spec.TierName = 1, "rack-"+w.namespace
+	for _, n := range nodes {
+		member := topologyv1alpha1.MemberSpec{Type: topologyv1alpha1.MemberTypeNode}
+		member.Selector.ExactMatch = &topologyv1alpha1.ExactMatch{Name: fmt.Sprintf("%s-%d", w.namespace, n)}
+		rack.Spec.Members = append(rack.Spec.Members, member)
+	}
+	_, err := muster.TopologyV1alpha1().HyperNodes().Create(w.ctx, rack, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() {
+		_ = muster.TopologyV1alpha1().HyperNodes().Delete(w.t.Context(), rack.Name, metav1.DeleteOptions{})
+	})
+}
+
+// createRackGang makes a gang whose pods must be in one rack, with ranks.
+func (w *world) createRackGang(name string, minMember int32, pods int) {
+	w.t.Helper()
+	group := mustertesting.MakePodGroup(name).Namespace(w.namespace).MinMember(minMember).Obj()
+	group.Spec.NetworkTopology = &schedulingv1beta1.NetworkTopologySpec{HighestTierName: "rack-" + w.namespace}
+	_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, group, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	for i := range pods {
+		w.create(w.ranked(name, i))
+	}
+}
+
+func (w *world) ranked(gang string, index int) *corev1.Pod {
+	return w.pod(fmt.Sprintf("%s-%d", gang, index), gang, func(p *corev1.Pod) {
+		p.Annotations[batchv1alpha1.TaskIndexKey] = fmt.Sprint(index)
+	})
+}
+
+// placeOf is the node of a pod, without the name of the test, and the path of its domain.
+func (w *world) placeOf(name string) (node, path string) {
+	w.t.Helper()
+	pod, err := kube.CoreV1().Pods(w.namespace).Get(w.ctx, name, metav1.GetOptions{})
+	require.NoError(w.t, err)
+	return strings.TrimPrefix(pod.Spec.NodeName, w.namespace+"-"), strings.TrimPrefix(pod.Annotations[schedulingv1beta1.TopologyPathAnnotation], w.namespace+"-")
+}
+
+// TestAGangIsBoundInOneRack: ranks follow the nodes, each pod has its path, surplus stays, and a replaced pod returns.
+func TestAGangIsBoundInOneRack(t *testing.T) {
+	w := newWorld(t, 6)
+	w.create(w.pod("old", "", func(p *corev1.Pod) { p.Spec.NodeName = w.namespace + "-0" }))
+	w.addRack("a", 0, 1, 2)
+	w.addRack("b", 3, 4, 5)
+	w.createRackGang("g", 3, 3)
+	w.expectBound("g-", 3)
+	for i := range 3 {
+		node, path := w.placeOf(fmt.Sprintf("g-%d", i))
+		assert.Equal(t, fmt.Sprint(3+i), node, "rank %d", i)
+		assert.Equal(t, "b", path)
+	}
+	w.create(w.ranked("g", 3))
+	w.eventually("surplus waits, as the rack is full", func() bool { return w.reported("g-3", []string{"network topology of the gang"}) })
+	w.remove("g-1")
+	w.eventually("the surplus takes the place in the rack", func() bool {
+		node, _ := w.placeOf("g-3")
+		return node == "4"
+	})
+}
+
+// TestAGangWaitsForARack: the message says which rack lacks what, and a new node in a rack starts the gang. A change of HyperNodes does, too.
+func TestAGangWaitsForARack(t *testing.T) {
+	w := newWorld(t, 4)
+	w.createRackGang("g", 3, 3)
+	w.expectHeld("g-", "no domain of the network has the tier name", "correct highestTierName")
+	w.addRack("a", 0, 1)
+	w.addRack("b", 2, 3, 4)
+	w.expectHeld("g-", "no domain within tier \"rack-"+w.namespace+"\" has room for the 3 members that start together", "2 of 3 fit in "+w.namespace+"-a (short of cpu)")
+	w.addNode(4)
+	w.expectBound("g-", 3)
+	for i := range 3 {
+		node, path := w.placeOf(fmt.Sprintf("g-%d", i))
+		assert.Equal(t, fmt.Sprint(2+i), node)
+		assert.Equal(t, "b", path)
+	}
+}
