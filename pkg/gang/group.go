@@ -14,6 +14,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/runtimes"
 )
 
 // Group is a gang with what the scheduler knows of it. It has no lock, no clock and no client: the scheduler's store has them.
@@ -68,8 +69,9 @@ type PodGroup struct {
 	// reserved is what the queue keeps for the members of a started gang in all. It is nil for gangs that ask for no more than their
 	// minimum.
 	Reserved resources.List
-	Bound    int64     // the last incarnation whose minimum was bound, as the status says; -1 if none was
-	Topology *Topology // how close the members must be in the network, nil if that does not matter
+	Bound    int64             // the last incarnation whose minimum was bound, as the status says; -1 if none was
+	Topology *Topology         // how close the members must be in the network, nil if that does not matter
+	Runtime  runtimes.Estimate // how long it is expected to run
 }
 
 // Refusal is a no: what is missing, and which events may help.
@@ -126,6 +128,7 @@ func (g *Group) Take(pg *schedulingv1beta1.PodGroup, named string) (differs bool
 		Exists: true, UID: pg.UID, Version: pg.ResourceVersion, Created: g.PodGroup.Created, Named: named, Account: g.PodGroup.Account,
 		Class: pg.Spec.PriorityClassName, Phase: pg.Status.Phase, Failed: pg.Status.Failed, Bound: lastBound(pg),
 		Reserved: resources.FromResourceList(pg.Status.Reserved), Topology: TopologyOf(pg),
+		Runtime: runtimes.Of(pg),
 	}
 	g.BelongTo(pg.UID)
 	if IsRunOver(pg) { // the minimum of the next run was never bound

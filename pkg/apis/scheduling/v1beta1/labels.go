@@ -22,6 +22,9 @@ const (
 	WaitingTimeAnnotation = "volcano.sh/sla-waiting-time"
 	// OldWaitingTimeAnnotation is the same, as Volcano had it first.
 	OldWaitingTimeAnnotation = "sla-waiting-time"
+	// RunningEstimateAnnotation on a PodGroup, or on a pod without one, is how long it is expected to run, as a duration like "1h30m". It is no
+	// limit. Jobs have spec.runningEstimate.
+	RunningEstimateAnnotation = "muster.sh/running-estimate"
 )
 
 // Annotations that the scheduler writes on a pod together with its node. Only clients that may bind pods may change them.

@@ -1,0 +1,75 @@
+// Package runtimes says how long gangs and pods are expected to run. It is pure: no lock, no client, no clock.
+package runtimes
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// Source says where an estimate comes from.
+type Source string
+
+// The sources, the first that is known counts.
+const (
+	// Unknown: nobody knows how long it runs.
+	Unknown Source = ""
+	// User: the user says so.
+	User Source = "user"
+	// History: earlier runs took as long.
+	History Source = "history"
+	// Limit: it is ended then.
+	Limit Source = "limit"
+	// Queue: its queue has a default.
+	Queue Source = "queue"
+)
+
+const (
+	// growth is how much longer than it has run a run is expected to take, once it has outlived its estimate.
+	growth = 1.5
+	// leastGrowth is the least that is added then.
+	leastGrowth = time.Minute
+)
+
+// Estimate is how long something is expected to run. It is no limit: nothing is ended for it. The zero value knows nothing.
+type Estimate struct {
+	// For is how long the run is expected to take. It is 0 if that is not known.
+	For time.Duration
+	// Source of For.
+	Source Source
+	// Limit is after how long it is ended, 0 for never.
+	Limit time.Duration
+}
+
+// Of is what the user says of a PodGroup, or of a pod without one. It is unknown if he says nothing, or no positive duration.
+func Of(object metav1.Object) Estimate {
+	length, err := time.ParseDuration(object.GetAnnotations()[schedulingv1beta1.RunningEstimateAnnotation])
+	if err != nil || length <= 0 {
+		return Estimate{}
+	}
+	return Estimate{For: length, Source: User}
+}
+
+// Known says whether there is an estimate.
+func (e Estimate) Known() bool { return e.For > 0 }
+
+// End is when a run that began at a time is expected to end, as seen now. A run that has outlived its estimate gets longer ones, each 1.5 times
+// the one before and at least a minute more, but none beyond its limit. So the end changes seldom, and lies in the future until the limit. It is
+// false if nothing is known.
+//
+// Tsafrir, Etsion and Feitelson: Backfilling Using System-Generated Predictions Rather Than User Runtime Estimates (2007) correct estimates so.
+func (e Estimate) End(began, now time.Time) (time.Time, bool) {
+	if !e.Known() {
+		return time.Time{}, false
+	}
+	length, ran := e.For, now.Sub(began)
+	for length <= ran && (e.Limit == 0 || length < e.Limit) {
+		length = max(time.Duration(float64(length)*growth), length+leastGrowth)
+	}
+	if e.Limit > 0 {
+		length = min(length, e.Limit)
+	}
+	return began.Add(length), true
+}
