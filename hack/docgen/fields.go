@@ -60,9 +60,8 @@ var fieldKinds = []fieldKind{
 		"spec.tasks[*].name", "spec.tasks[*].replicas", "spec.tasks[*].minAvailable", "spec.tasks[*].template", "spec.tasks[*].policies",
 		"spec.tasks[*].maxRetry", "spec.tasks[*].dependsOn", "spec.tasks[*].partitionPolicy.totalPartitions",
 		"spec.tasks[*].partitionPolicy.partitionSize", "spec.tasks[*].partitionPolicy.minPartitions", "spec.networkTopology",
-		"spec.tasks[*].partitionPolicy.networkTopology",
+		"spec.tasks[*].partitionPolicy.networkTopology", "spec.runningEstimate",
 	}, map[string]fieldState{
-		"spec.runningEstimate": {noEffect, "nothing uses it yet. " + warned},
 		"spec.tasks[*].topologyPolicy": {noEffect,
 			"it is handed on to the pods as an annotation. The topology manager of the kubelet decides on the node. " + warned},
 	}},

@@ -128,7 +128,7 @@ func (g *Group) Take(pg *schedulingv1beta1.PodGroup, named string) (differs bool
 		Exists: true, UID: pg.UID, Version: pg.ResourceVersion, Created: g.PodGroup.Created, Named: named, Account: g.PodGroup.Account,
 		Class: pg.Spec.PriorityClassName, Phase: pg.Status.Phase, Failed: pg.Status.Failed, Bound: lastBound(pg),
 		Reserved: resources.FromResourceList(pg.Status.Reserved), Topology: TopologyOf(pg),
-		Runtime: runtimes.Of(pg),
+		Runtime: runtimes.OfGroup(pg),
 	}
 	g.BelongTo(pg.UID)
 	if IsRunOver(pg) { // the minimum of the next run was never bound

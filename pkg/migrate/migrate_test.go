@@ -78,7 +78,7 @@ func TestWhatBecomesOfAnObject(t *testing.T) {
 		"a HyperNode without members": {hyperNode(""), migrate.Refused, true, "", "one of exactMatch, regexMatch, or labelMatch"},
 		"an unknown field":            {job("", "fooBar: 1", ""), migrate.Ignored, true, "spec.fooBar", "drops it"},
 		"the topology of a task":      {strings.Replace(job("", "", "topologyPolicy: restricted"), "image: busybox", "image: busybox, resources: {requests: {cpu: 1}}", 1), migrate.Ignored, true, "spec.tasks", "kubelet"},
-		"what neither reads":          {job("", "runningEstimate: 10m", ""), migrate.Ignored, false, "spec.runningEstimate", "no effect"},
+		"an estimate":                 {job("", "runningEstimate: 10m", ""), migrate.Kept, false, "", ""},
 		"clusters of a queue":         {makeQueue("", "extendClusters: [{name: c}]"), migrate.Ignored, true, "spec.extendClusters", "not forwarded"},
 		"a hierarchy in annotations":  {makeQueue(", annotations: {volcano.sh/hierarchy: root/a, volcano.sh/hierarchy-weights: 1/1}", ""), migrate.Ignored, true, "metadata.annotations[volcano.sh/hierarchy]", "spec.parent"},
 		"a zone":                      {job(", annotations: {volcano.sh/revocable-zone: rz1}", "", ""), migrate.Ignored, true, "metadata.annotations[volcano.sh/revocable-zone]", "taint"},

@@ -2,6 +2,8 @@
 package runtimes
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +33,10 @@ const (
 	growth = 1.5
 	// leastGrowth is the least that is added then.
 	leastGrowth = time.Minute
+	// Longest is the longest estimate that counts.
+	Longest = 365 * 24 * time.Hour
+	// forever is longer than anything runs. It leaves room for growth.
+	forever = 100 * Longest
 )
 
 // Estimate is how long something is expected to run. It is no limit: nothing is ended for it. The zero value knows nothing.
@@ -43,13 +49,48 @@ type Estimate struct {
 	Limit time.Duration
 }
 
-// Of is what the user says of a PodGroup, or of a pod without one. It is unknown if he says nothing, or no positive duration.
+// Of is what the user says of a PodGroup, or of a pod without one. It is unknown if the user says nothing, or nothing that counts.
 func Of(object metav1.Object) Estimate {
-	length, err := time.ParseDuration(object.GetAnnotations()[schedulingv1beta1.RunningEstimateAnnotation])
-	if err != nil || length <= 0 {
+	length, err := Stated(object)
+	if err != nil || length == 0 {
 		return Estimate{}
 	}
 	return Estimate{For: length, Source: User}
+}
+
+// Stated is how long an object runs by the word of its user; 0 for no word. The error names the annotation and the valid values.
+func Stated(object metav1.Object) (time.Duration, error) {
+	text, written := object.GetAnnotations()[schedulingv1beta1.RunningEstimateAnnotation]
+	if !written {
+		return 0, nil
+	}
+	length, err := time.ParseDuration(text)
+	if err != nil || length <= 0 || length > Longest {
+		return 0, fmt.Errorf("annotation %s is %.40q and is ignored: it must be a duration above 0 and of at most %.0fh, such as \"1h30m\"",
+			schedulingv1beta1.RunningEstimateAnnotation, text, Longest.Hours())
+	}
+	return length, nil
+}
+
+// OfGroup is what is known of a PodGroup: what muster-controller has found, or else what its user says.
+func OfGroup(group *schedulingv1beta1.PodGroup) Estimate {
+	found := group.Status.Estimate
+	if found == nil {
+		return Of(group)
+	}
+	estimate := Estimate{Limit: within(found.Limit)}
+	if estimate.For = within(found.Runtime); estimate.For > 0 {
+		estimate.Source = Source(strings.ToLower(string(found.Source)))
+	}
+	return estimate
+}
+
+// within is a duration of the API as far as it counts, 0 for none.
+func within(d *metav1.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	return min(max(d.Duration, 0), Longest)
 }
 
 // Known says whether there is an estimate.
@@ -64,8 +105,8 @@ func (e Estimate) End(began, now time.Time) (time.Time, bool) {
 	if !e.Known() {
 		return time.Time{}, false
 	}
-	length, ran := e.For, now.Sub(began)
-	for length <= ran && (e.Limit == 0 || length < e.Limit) {
+	length, ran := e.For, min(now.Sub(began), forever)
+	for length <= ran && (e.Limit <= 0 || length < e.Limit) {
 		length = max(time.Duration(float64(length)*growth), length+leastGrowth)
 	}
 	if e.Limit > 0 {

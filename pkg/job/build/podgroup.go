@@ -17,6 +17,12 @@ func PodGroup(job *batchv1alpha1.Job, priorityOf PriorityFunc, added Additions) 
 	annotations := maps.Clone(job.Annotations)
 	// A copy of the Job's manifest would be wrong for the PodGroup.
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	if estimate := job.Spec.RunningEstimate; estimate != nil && estimate.Duration > 0 {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[schedulingv1beta1.RunningEstimateAnnotation] = estimate.Duration.String()
+	}
 	spec := GroupSpec(job, priorityOf, added)
 	spec.NetworkTopology = topology(job.Spec.NetworkTopology)
 	return &schedulingv1beta1.PodGroup{

@@ -206,6 +206,44 @@ type PodGroupStatus struct {
 	// the start. It names no other PodGroup and no other namespace.
 	// +optional
 	Place *PodGroupPlace `json:"place,omitempty"`
+	// Estimate is how long the PodGroup is expected to run. It plans the starts of others. Nothing is ended for it.
+	// +optional
+	Estimate *PodGroupEstimate `json:"estimate,omitempty"`
+}
+
+// EstimateSource says where an estimate of a run time comes from.
+//
+// +kubebuilder:validation:Enum=User;History;Limit;Queue
+type EstimateSource string
+
+// The sources, the first that is known counts.
+const (
+	// EstimateFromUser: the user says so, in spec.runningEstimate of the Job, or in the annotation muster.sh/running-estimate.
+	EstimateFromUser EstimateSource = "User"
+	// EstimateFromHistory: the last runs of the same user, queue and kind took so long.
+	EstimateFromHistory EstimateSource = "History"
+	// EstimateFromLimit: it is ended then, by activeDeadlineSeconds.
+	EstimateFromLimit EstimateSource = "Limit"
+	// EstimateFromQueue: the Queue has spec.muster.defaultRuntime.
+	EstimateFromQueue EstimateSource = "Queue"
+)
+
+// PodGroupEstimate is how long a PodGroup is expected to run, as muster-controller has found.
+type PodGroupEstimate struct {
+	// Runtime is how long the PodGroup is expected to run, from the time when its minimum has nodes. It is absent if that is not known.
+	// +kubebuilder:validation:Type=string
+	// +optional
+	Runtime *metav1.Duration `json:"runtime,omitempty"`
+	// Source of the runtime: User, History, Limit or Queue.
+	// +optional
+	Source EstimateSource `json:"source,omitempty"`
+	// Limit is after how long the PodGroup is ended. Absent means never.
+	// +kubebuilder:validation:Type=string
+	// +optional
+	Limit *metav1.Duration `json:"limit,omitempty"`
+	// Message says what the estimate is made of, and what is wrong with the word of the user.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // PodGroupPlace is where a PodGroup waits, as muster-controller found it at a time.
@@ -474,6 +512,13 @@ type QueueExtension struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	PreemptionDelay *metav1.Duration `json:"preemptionDelay,omitempty"`
+	// DefaultRuntime is a duration like "2h". A PodGroup of the Queue is expected to run so long if nothing better is known. It is no limit. It
+	// does not hold for PodGroups of the Queue's children: each Queue says its own.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('8760h')",message="defaultRuntime is above 0s and at most 8760h"
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	DefaultRuntime *metav1.Duration `json:"defaultRuntime,omitempty"`
 }
 
 // UserQuota limits what each user has of a Queue.
