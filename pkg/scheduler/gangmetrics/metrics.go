@@ -4,6 +4,7 @@ package gangmetrics
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/topology"
 )
 
 // Results of a decision, and of the attempt after it.
@@ -64,6 +66,8 @@ type Metrics struct {
 	Start       *metrics.HistogramVec
 	Evictions   *metrics.CounterVec
 	Reports     *metrics.CounterVec
+	Tiers       *metrics.CounterVec
+	Leaves      *metrics.CounterVec
 	Rejections  *metrics.Counter
 	Wasted      *metrics.Counter
 	Activations *metrics.Counter
@@ -129,6 +133,8 @@ func New() *Metrics {
 	m.Evictions = counter("muster_queue_evictions_total", "Pods of a queue that were evicted, by reason: Reclaimed (for another queue that is below its share), "+
 		"Preempted (for a higher priority), AboveCapability (their queue or user uses more than its limit), BelowMinimum (their gang starts over).", "queue", "reason")
 	m.Reports = counter("muster_gang_reports_total", "Conditions of waiting members written, by reason.", "reason")
+	m.Tiers = counter("muster_topology_gangs_total", "Gangs with a network topology that got their nodes, by the tier of the lowest domain that has all of these.", "tier")
+	m.Leaves = counter("muster_topology_leaves_total", "Lowest domains of the network that these gangs got nodes in, by count: used, or fewest (as few as have so many nodes).", "count")
 	m.used = read("muster_queue_used", "Amount that the pods of a queue and its children request, by resource. Base units: cores, bytes.", "queue", "resource")
 	m.assumed = read("muster_queue_assumed", "Quota assumed for gangs and pods that are starting in a queue and its children, by resource. Base units: cores, bytes. It becomes a charge when a pod holds its room.", "queue", "resource")
 	m.Rejections = plain("muster_gang_waiting_rejected_total", "Members that gave back their room, as their gang could not be placed.")
@@ -201,6 +207,13 @@ func (m *Metrics) ReachBinding(g *gang.Group, now time.Time) {
 	g.Timestamps = gang.Timestamps{Started: true}
 }
 
+// ReachDomain notes how close the members of a gang with a network topology are.
+func (m *Metrics) ReachDomain(spread topology.Spread) {
+	m.Tiers.WithLabelValues(strconv.Itoa(spread.Tier)).Inc()
+	m.Leaves.WithLabelValues("used").Add(float64(spread.Leaves))
+	m.Leaves.WithLabelValues("fewest").Add(float64(spread.Fewest))
+}
+
 // String prints a metric's name with its labels.
 func (r MetricReference) String() string {
 	if len(r.Labels) == 0 {
@@ -213,7 +226,7 @@ func (r MetricReference) String() string {
 // tracker; where a test or a benchmark makes another, the first one's are served.
 func (m *Metrics) Register(count func() map[QueuePhase]int, books *ledger.Ledger) error {
 	for _, metric := range []metrics.Registerable{
-		m.Attempts, m.Decisions, m.Searches, m.Quorum, m.Admit, m.Bind, m.Start, m.Evictions, m.Reports, m.Rejections, m.Wasted, m.Activations, m.LostWakeups, m.Drift,
+		m.Attempts, m.Decisions, m.Searches, m.Quorum, m.Admit, m.Bind, m.Start, m.Evictions, m.Reports, m.Tiers, m.Leaves, m.Rejections, m.Wasted, m.Activations, m.LostWakeups, m.Drift,
 	} {
 		var registered prometheus.AlreadyRegisteredError
 		if err := legacyregistry.Register(metric); errors.As(err, &registered) {

@@ -219,6 +219,7 @@ func (t *store) release(g *gang.Group) ([]types.UID, gang.Effects) {
 		g.SetState(m, gang.Released)
 	}
 	t.Metrics.Attempts.WithLabelValues(gangmetrics.ResultSeated).Inc()
+	t.Topology.started(g)
 	g.Scout, g.Retry.Exact, g.Retry.Failures, g.Retry.Until = gang.Scout{}, false, 0, time.Time{}
 	g.Refusal = nil
 	g.SurplusOpen = false // members that were kept out during the attempt must be let in

@@ -106,12 +106,40 @@ func (n *Topology) PathFor(pod *corev1.Pod, node string) string {
 	return ""
 }
 
+// Known is the tree, nil as long as no domain is known.
+func (n *Topology) Known() *topology.Tree {
+	n.t.Lock()
+	defer n.t.Unlock()
+	if tree := n.current(); tree != nil && tree.IsKnown() {
+		return tree
+	}
+	return nil
+}
+
 // Binds says whether the gang of a pod asks for a topology.
 func (n *Topology) Binds(pod *corev1.Pod) bool {
 	n.t.Lock()
 	defer n.t.Unlock()
 	g, _ := n.t.Find(pod.UID)
 	return g != nil && g.PodGroup.Topology != nil
+}
+
+// started counts how close the members of a gang are that has got its nodes, if it asks for a topology.
+func (n *Topology) started(g *gang.Group) {
+	if g.PodGroup.Topology == nil {
+		return
+	}
+	var nodes []string
+	for _, m := range g.Members() {
+		if g.Counts(m) && m.State.Holds() {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	if tree := n.current(); tree != nil && tree.IsKnown() {
+		if spread, known := tree.SpreadOf(nodes); known {
+			n.t.Metrics.ReachDomain(spread)
+		}
+	}
 }
 
 // of is the topology of a gang. If it cannot be known yet what the gang asks for, the text says why.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
@@ -99,6 +100,8 @@ func TestAllReplicasBeforeTheFullerRack(t *testing.T) {
 // TestSurplusStaysInTheRack of the members that hold room, also before the API says that they are bound.
 func TestSurplusStaysInTheRack(t *testing.T) {
 	w := worldOf(t, &network{hyperNodes: []topology.HyperNode{rack("a", 1), rack("b", 1)}})
+	registry := metrics.NewKubeRegistry()
+	registry.MustRegister(w.tracker.Metrics.Tiers, w.tracker.Metrics.Leaves)
 	pods := w.closeGang("g", 2, 5, nil)
 	first := w.nodeFor(t, pods[0])
 	for _, pod := range pods[:2] {
@@ -107,6 +110,7 @@ func TestSurplusStaysInTheRack(t *testing.T) {
 		assumed.Spec.NodeName = "a-0"
 		w.permit(t, assumed)
 	}
+	assert.Equal(t, map[string]float64{"muster_topology_gangs_total 1": 1, "muster_topology_leaves_total fewest": 1, "muster_topology_leaves_total used": 1}, counted(t, registry))
 	require.Empty(t, w.tracker.Gate(pods[2]))
 	cycle, result, status := w.preFilter(t, pods[2])
 	require.True(t, status.IsSuccess(), "%v", status)
@@ -120,6 +124,20 @@ func TestSurplusStaysInTheRack(t *testing.T) {
 	_, status = w.plugin.SignPod(t.Context(), pods[2])
 	assert.False(t, status.IsSuccess(), "its node follows from its rank")
 	assert.Equal(t, "a", w.tracker.Topology.PathFor(pods[0], "a-0"))
+}
+
+// counted are the counters of a registry, each by its name and label.
+func counted(t *testing.T, registry metrics.KubeRegistry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			values[family.GetName()+" "+metric.Label[0].GetValue()] = metric.GetCounter().GetValue()
+		}
+	}
+	return values
 }
 
 // nodeForChosen is the node of a member whose cycle may have begun.
