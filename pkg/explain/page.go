@@ -110,6 +110,26 @@ type Wait struct {
 	Before []Ahead `json:"before,omitempty"`
 	// HeldUpBy is the one of them that no other may pass, if there is one.
 	HeldUpBy *Ahead `json:"heldUpBy,omitempty"`
+	// Move is what would have to leave a domain of the network to make room, if the object waits for one.
+	Move *Move `json:"move,omitempty"`
+}
+
+// Move is a domain of the network, and what would have to leave it.
+type Move struct {
+	// Domain is its path, and Tier its tier.
+	Domain string `json:"domain"`
+	Tier   int    `json:"tier"`
+	// Leave are the gangs and single pods, those that make most room first.
+	Leave []Leaves `json:"leave"`
+}
+
+// Leaves is a gang, or a pod without one.
+type Leaves struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Pods is how many pods it has on nodes, also outside the domain.
+	Pods int `json:"pods"`
 }
 
 // Ahead is something that waits before another in a queue.

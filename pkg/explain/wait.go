@@ -108,7 +108,7 @@ func (f *Facts) addWait(page *Page, found finding) {
 		page.add(headingBefore, f.before(w)...)
 		page.add(headingShare, f.share()...)
 	}
-	page.add(headingFrees, f.frees(found, w)...)
+	page.add(headingFrees, append(f.frees(found, w), f.move(w)...)...)
 	page.add("Can it ever run?", found.answer(w))
 }
 
