@@ -12,6 +12,8 @@ import (
 const (
 	// MaxEntries bounds a Past. In text it stays far below what an object may have.
 	MaxEntries = 2000
+	// shortest is the shortest run. The API has times in whole seconds.
+	shortest = time.Second
 	// understated is how many times as long as the user says is much too long.
 	understated = 2
 	// patience is after how many such runs the word of the user is not used, and after how many others it is used again.
@@ -36,11 +38,11 @@ type entry struct {
 
 // Ended notes that a run was successful and took some time. Stated is how long it should have run by the word of its user, 0 for no word.
 func (h *Past) Ended(r Run, took, stated time.Duration) {
-	if took <= 0 {
+	if took < 0 { // the clock was set back
 		return
 	}
 	e := h.use(r.kind())
-	e.last = [2]time.Duration{min(took, Longest), e.last[0]}
+	e.last = [2]time.Duration{min(max(took, shortest), Longest), e.last[0]}
 	if stated > 0 {
 		h.use(r.owner()).judge(took/understated > stated)
 	}
