@@ -16,7 +16,7 @@ type Source string
 
 // The sources, the first that is known counts.
 const (
-	// Unknown: nobody knows how long it runs.
+	// Unknown: how long it runs is not known.
 	Unknown Source = ""
 	// User: the user says so.
 	User Source = "user"
@@ -29,7 +29,7 @@ const (
 )
 
 const (
-	// growth is how much longer than it has run a run is expected to take, once it has outlived its estimate.
+	// growth is by what an estimate is multiplied that a run has outlived.
 	growth = 1.5
 	// leastGrowth is the least that is added then.
 	leastGrowth = time.Minute
@@ -96,9 +96,9 @@ func within(d *metav1.Duration) time.Duration {
 // Known says whether there is an estimate.
 func (e Estimate) Known() bool { return e.For > 0 }
 
-// End is when a run that began at a time is expected to end, as seen now. A run that has outlived its estimate gets longer ones, each 1.5 times
-// the one before and at least a minute more, but none beyond its limit. So the end changes seldom, and lies in the future until the limit. It is
-// false if nothing is known.
+// End is when a run that began at a time is expected to end, as seen now. A run that has outlived its estimate gets longer ones. Each is 1.5
+// times the one before and at least a minute more, but none is beyond its limit. So the end changes seldom, and lies in the future until the
+// limit. It is false if nothing is known.
 //
 // Tsafrir, Etsion and Feitelson: Backfilling Using System-Generated Predictions Rather Than User Runtime Estimates (2007) correct estimates so.
 func (e Estimate) End(began, now time.Time) (time.Time, bool) {

@@ -16,7 +16,7 @@ const (
 	shortest = time.Second
 	// understated is how many times as long as the user says is much too long.
 	understated = 2
-	// patience is after how many such runs the word of the user is not used, and after how many others it is used again.
+	// patience is after how many such runs the word of the user is not used. After as many others it is used again.
 	patience = 3
 )
 
@@ -115,7 +115,7 @@ func (h *Past) String() string {
 	return text.String()
 }
 
-// Read makes a history of the text of another. What it cannot read it leaves out, and says how many lines that are.
+// Read makes a history of the text of another. It leaves out lines that it cannot read, and says how many these are.
 func Read(text string) (h *Past, broken int) {
 	h = &Past{}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })

@@ -169,7 +169,7 @@ func TestJobsHaveAHistory(t *testing.T) {
 	assert.Equal(t, 10*time.Minute, estimate(job("test-2")).Runtime.Duration, "from when the last run began")
 }
 
-// TestAnEstimateIsSteady: it is written again only if it says something else. What runs keeps its own.
+// TestAnEstimateIsSteady: it is written again only if it says something else. A gang that runs keeps its own.
 func TestAnEstimateIsSteady(t *testing.T) {
 	s := leader(t)
 	s.cache(mustertesting.MakeQueue("q").Obj())

@@ -1,4 +1,4 @@
-// Package runs keeps in a ConfigMap how long successful runs took, so that restarts and the deletion of Jobs do not forget it.
+// Package runs keeps in a ConfigMap how long successful runs took. So a restart does not forget it, nor the deletion of Jobs.
 //
 // muster-controller is its only owner. It alone sees how Jobs and pods end: the scheduler's informer has no pods that have ended. The estimates that
 // follow stand in the status of PodGroups, where the scheduler reads them.
@@ -71,7 +71,7 @@ func (r *Runs) Find(f runtimes.Facts) runtimes.Finding {
 	return r.history.Find(f)
 }
 
-// Read takes over what an earlier leader has written. What is broken there is left out, and overwritten with the next write.
+// Read takes over what an earlier leader has written. Broken lines are left out, and overwritten with the next write.
 func (r *Runs) Read(ctx context.Context) {
 	text := ""
 	if r.configMaps != nil {

@@ -111,7 +111,7 @@ func TestABrokenConfigMapIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAFailedRequestIsTriedAgain, and one that is forbidden keeps nobody from leading.
+// TestAFailedRequestIsTriedAgain, and one that is forbidden keeps no replica from leading.
 func TestAFailedRequestIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var good runtimes.Past

@@ -51,7 +51,7 @@ func TestTheSecondRunHasTheEstimateOfTheFirst(t *testing.T) {
 	assert.Empty(t, p.errors())
 	kept, err := kube.CoreV1().ConfigMaps("muster-system").Get(ctx, runs.Name, metav1.GetOptions{})
 	require.NoError(t, err)
-	assert.NotContains(t, kept.Data[runs.Key], "estimated", "names are nobody else's business")
+	assert.NotContains(t, kept.Data[runs.Key], "estimated", "it has no names")
 	require.NoError(t, jobs.Delete(ctx, first.Name, metav1.DeleteOptions{}))
 
 	p = start(t, "--leader-elect=false")

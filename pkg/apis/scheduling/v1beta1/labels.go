@@ -22,8 +22,8 @@ const (
 	WaitingTimeAnnotation = "volcano.sh/sla-waiting-time"
 	// OldWaitingTimeAnnotation is the same, as Volcano had it first.
 	OldWaitingTimeAnnotation = "sla-waiting-time"
-	// RunningEstimateAnnotation on a PodGroup, or on a pod without one, is how long it is expected to run, as a duration like "1h30m". It is no
-	// limit. Jobs have spec.runningEstimate.
+	// RunningEstimateAnnotation is how long a PodGroup, or a pod without one, is expected to run. It is a duration like "1h30m", and no limit.
+	// Jobs have spec.runningEstimate.
 	RunningEstimateAnnotation = "muster.sh/running-estimate"
 )
 

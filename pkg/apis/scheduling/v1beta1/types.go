@@ -232,6 +232,8 @@ const (
 type PodGroupEstimate struct {
 	// Runtime is how long the PodGroup is expected to run, from the time when its minimum has nodes. It is absent if that is not known.
 	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|([0-9.]+([mnuµμ]?s|m|h))+)$') && duration(self) <= duration('2562047h47m16.854775807s')",message="invalid duration: use a Go duration like 90s, 5m or 1h30m"
 	// +optional
 	Runtime *metav1.Duration `json:"runtime,omitempty"`
 	// Source of the runtime: User, History, Limit or Queue.
@@ -239,6 +241,8 @@ type PodGroupEstimate struct {
 	Source EstimateSource `json:"source,omitempty"`
 	// Limit is after how long the PodGroup is ended. Absent means never.
 	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|([0-9.]+([mnuµμ]?s|m|h))+)$') && duration(self) <= duration('2562047h47m16.854775807s')",message="invalid duration: use a Go duration like 90s, 5m or 1h30m"
 	// +optional
 	Limit *metav1.Duration `json:"limit,omitempty"`
 	// Message says what the estimate is made of, and what is wrong with the word of the user.
