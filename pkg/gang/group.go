@@ -41,6 +41,7 @@ type Group struct {
 	InPermit     bool       // members may wait in Permit that were released, or are to give back their room
 	Timestamps   Timestamps // of its steps
 	Joined       time.Time  // when the last member came
+	Began        time.Time  // when the first member of the current incarnation was bound; zero while none is
 	Reporting    bool       // the reporter is about to look
 	Conditions   int        // how often members' conditions may have changed
 	Changes      int        // how often the input of decisions has changed
@@ -184,6 +185,11 @@ func (g *Group) Join(old, m *Member) {
 	if g.Version() != incarnation {
 		g.beginIncarnation()
 	}
+	if m.State == Bound && g.Counts(m) {
+		if at := BoundAt(m.Pod); g.Began.IsZero() || at.Before(g.Began) {
+			g.Began = at
+		}
+	}
 }
 
 // Leave takes a member out.
@@ -197,6 +203,9 @@ func (g *Group) Leave(m *Member) {
 	}
 	g.countNamed(m, -1)
 	g.membersChanged()
+	if g.CountIn(Bound) == 0 {
+		g.Began = time.Time{} // what comes is another run
+	}
 	if g.Scout.UID == m.UID {
 		g.Scout = Scout{}
 	}
@@ -239,7 +248,7 @@ func (g *Group) membersChanged() { g.derived.ranks, g.derived.waits, g.derived.k
 // beginIncarnation drops facts about earlier incarnations of the gang: the new one has not been bound yet.
 func (g *Group) beginIncarnation() {
 	g.MinimumBound = g.PodGroup.Bound >= g.Version()
-	g.PartialSince, g.OutcomeUntil = time.Time{}, time.Time{}
+	g.PartialSince, g.OutcomeUntil, g.Began = time.Time{}, time.Time{}, time.Time{}
 	g.SurplusOpen = false // its waiting members are activated
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -163,4 +164,16 @@ func ScheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
 		}
 	}
 	return nil
+}
+
+// BoundAt is when a pod was bound, to the next whole second: the API has no fractions. Without the condition it is when its kubelet saw it, or
+// when it was created.
+func BoundAt(pod *corev1.Pod) time.Time {
+	switch c := ScheduledCondition(pod); {
+	case c != nil && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero():
+		return c.LastTransitionTime.Add(time.Second)
+	case pod.Status.StartTime != nil:
+		return pod.Status.StartTime.Add(time.Second)
+	}
+	return pod.CreationTimestamp.Add(time.Second)
 }

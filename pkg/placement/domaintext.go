@@ -42,7 +42,7 @@ func (p *Planner) refuseDomains(ctx context.Context, problem *Problem, d *domain
 			}
 			return in
 		}
-		refusal.Reserve, refusal.NoPlaces = in.Reserve, in.NoPlaces
+		refusal.Reserve, refusal.NoPlaces, refusal.NoStart = in.Reserve, in.NoPlaces, in.NoStart
 		if refusal.Reserve != nil || problem.Reserved != nil {
 			refusal.Message += "; room is being reserved for it in " + pathOf(tree, target)
 		}

@@ -53,6 +53,8 @@ type Decision struct {
 	Reserve *Places
 	// NoPlaces: places to reserve were asked for, and there are none.
 	NoPlaces bool
+	// NoStart: they were asked for only with a start, and none is known.
+	NoStart bool
 }
 
 // Planner solves problems with the filters of one scheduling profile. It is used by one scheduling cycle at a time.
@@ -87,7 +89,7 @@ func (p *Planner) Decide(ctx context.Context, problem *Problem, nodes []fwk.Node
 		}
 	}
 	decision := &Decision{
-		Feasibility: best.Feasibility, Members: best.problem.Members, Order: best.order, Reserve: first.reserve, NoPlaces: first.noPlaces,
+		Feasibility: best.Feasibility, Members: best.problem.Members, Order: best.order, Reserve: first.reserve, NoPlaces: first.noPlaces, NoStart: first.noStart,
 	}
 	switch decision.Feasibility {
 	case Possible:

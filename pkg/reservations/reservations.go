@@ -11,6 +11,9 @@
 // A reservation that does not help ends: its turn ends (quota.Turn). A gang that would not fit even after all pods have
 // ended that can backs off for a while.
 //
+// A reservation may have a start: the time at which what runs in its places will have ended, as far as is known. It is made at once for the first
+// gang of each queue, and keeps room only from what would still run then (backfill). That of the gang that ranks first holds against all queues.
+//
 // The package is pure: it knows no lock, no client and no clock.
 package reservations
 
@@ -30,18 +33,22 @@ import (
 const (
 	// placesPause is the least time between two choices of places for the same gang.
 	placesPause = time.Second
+	// startPause is that where the places have a start: such a choice costs more.
+	startPause = 5 * time.Second
 	// firstRetry is how long a gang backs off for the first time; it doubles up to the renewal time.
 	firstRetry = 10 * time.Second
 	// defaultRenewal is the renewal time where waiting is not bounded by time.
 	defaultRenewal = 10 * time.Minute
 )
 
-// Bounds say when a waiting gang is starving.
+// Bounds say when a waiting gang is starving, and which gangs get a start.
 type Bounds struct {
 	// Bypasses is the number of starts that may bypass a gang. 0 means any number.
 	Bypasses int
 	// Age is how long a gang may wait. 0 means any time.
 	Age time.Duration
+	// Starts: the first gang of each queue that lacks room gets a reservation with a start at once, if one is known.
+	Starts bool
 }
 
 // Rank orders waiting gangs.
@@ -125,6 +132,7 @@ type Book[K comparable] struct {
 	nodes   map[string]*Nodes[K] // queue -> places that are reserved for its first gang
 	version int                  // of the amounts in nodes
 	turns   turns[K]
+	moved   int // how often what runs on nodes has changed, for reservations with a start
 	events  Events[K]
 }
 
@@ -141,6 +149,7 @@ type waiting[K comparable] struct {
 	kind       string    // equal for equal claims
 	reserved   time.Time // since when quota is reserved for it; zero if none is
 	turns      int       // that room was reserved for it against all queues, without success
+	promise    promise
 }
 
 // history is how long a gang has waited for room, or for quota.
@@ -154,6 +163,13 @@ type history struct {
 	noPlaces bool
 	// starving and wide are isStarving and isStarvingByOthers as last seen.
 	starving, wide bool
+}
+
+// promise is what is known of when a gang starts.
+type promise struct {
+	start   time.Time // the first that its reservation had; zero for none
+	retryAt time.Time // none is known: it is looked for again then
+	retries int
 }
 
 // begin notes that a gang lacks something, and whether only its own queue may use that.
@@ -372,7 +388,7 @@ func (b *Book[K]) Tick(now time.Time) {
 		b.decideFirst(queue, now)
 	}
 	for _, n := range b.nodes {
-		if now.Sub(n.since) >= b.renewal() {
+		if b.isOutdated(n, now) {
 			b.events.Decide = append(b.events.Decide, n.Key)
 		}
 	}
@@ -529,6 +545,8 @@ type Standing struct {
 	Renew bool
 	// Choose: places are to be reserved if the gang does not fit.
 	Choose bool
+	// OnlyWithStart: they are to be reserved only if a start is known.
+	OnlyWithStart bool
 	// NoPlaces: there are no places to reserve, for now.
 	NoPlaces bool
 	// QuotaReserved: quota is reserved for the gang.
@@ -544,13 +562,14 @@ func (b *Book[K]) StandingOf(key K, now time.Time) Standing {
 		return Standing{}
 	}
 	s := Standing{NoPlaces: w.room.noPlaces && now.Before(w.room.retryAt), QuotaReserved: !w.reserved.IsZero()}
+	s.OnlyWithStart = b.bounds.Starts && !b.mayHoldAll(w, now)
 	if !b.IsHolder(key) {
-		s.Choose = b.firstStarving(w.rank.Queue, now) == w
+		s.Choose = b.due(w.rank.Queue, now) == w
 		return s
 	}
 	n := b.nodes[w.rank.Queue]
-	s.Places, s.Avoid, s.Renew = n.Places, n.avoid, now.Sub(n.since) >= b.renewal()
-	left := placesPause - now.Sub(n.chosenAt)
+	s.Places, s.Avoid, s.Renew = n.Places, n.avoid, n.Start.IsZero() && now.Sub(n.since) >= b.renewal()
+	left := n.pause() - now.Sub(n.chosenAt)
 	if s.Choose = s.Renew || left <= 0; !s.Choose {
 		s.RetryIn = left
 	}

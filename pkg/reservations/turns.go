@@ -11,6 +11,7 @@ import (
 // starts keeps no queue waiting for ever.
 type turns[K comparable] struct {
 	holder *waiting[K] // whose turn it is, nil for none
+	first  *waiting[K] // the gang that ranks first of those with a start; nil for none
 	since  time.Time
 	count  int
 	ended  map[string]int // queue -> number of its last turn
@@ -49,6 +50,7 @@ func (b *Book[K]) isWide(w *waiting[K], n *Nodes[K]) bool {
 // settleTurn ends a turn that is over, and begins the next. A turn goes on as long as no other queue has places reserved.
 func (b *Book[K]) settleTurn(now time.Time) {
 	t, before := &b.turns, b.turns.holder
+	b.settleFirst(now)
 	if before != nil && b.isTurnOver(before, now) {
 		t.end()
 	}
@@ -76,4 +78,21 @@ func (b *Book[K]) settleTurn(now time.Time) {
 func (b *Book[K]) isTurnOver(w *waiting[K], now time.Time) bool {
 	own, _ := quota.Turn(b.renewal(), w.turns)
 	return !w.attempting && now.Sub(b.turns.since) >= own || !b.isWide(w, b.nodes[w.rank.Queue])
+}
+
+// settleFirst finds the gang that ranks first of those with a start. Its reservation holds against all queues. A start that has not been kept for
+// long is of no use to others: the estimates are wrong.
+func (b *Book[K]) settleFirst(now time.Time) {
+	t, before := &b.turns, b.turns.first
+	patience, _ := quota.Turn(b.renewal(), 0)
+	t.first = nil
+	for _, n := range b.nodes {
+		w := b.gangs[n.Key]
+		if !n.Start.IsZero() && now.Sub(w.promise.start) < patience && (t.first == nil || w.rank.Compare(t.first.rank) < 0) {
+			t.first = w
+		}
+	}
+	if before != t.first {
+		b.events.HoldFreed, b.events.RoomFreed = true, b.events.RoomFreed || before != nil
+	}
 }

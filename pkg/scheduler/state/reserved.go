@@ -33,7 +33,10 @@ func (w *WaitList) ReserveNodes(g *gang.Group, d *placement.Decision, now time.T
 	case d.Reserve != nil:
 		w.Book.ReserveNodes(g.Key, reservations.Choice{
 			Places: d.Reserve.Of, Amounts: amountsOf(d.Members, d.Reserve.Of), Avoid: d.Reserve.Avoid, AwaitsOwn: d.Reserve.AwaitsOwn,
+			Start: d.Reserve.Start,
 		}, now)
+	case d.NoStart:
+		w.Book.NoStart(g.Key, now)
 	}
 }
 
@@ -55,9 +58,35 @@ func (w *WaitList) leavesRoomTo(g *gang.Group, reserved *Reserved) bool {
 	return g.Key != reserved.Key && priority <= reserved.Priority && !upstream.IsCritical(priority) && !g.UnderRepair
 }
 
+// delays says whether a start of a gang, or of a pod of it or of none, may delay the gang that has a reservation.
+func (w *WaitList) delays(g *gang.Group, pod *corev1.Pod, reserved *Reserved) bool {
+	if reserved.Start.IsZero() {
+		return true
+	}
+	end, known := w.t.endIfStarted(g, pod)
+	return reserved.HoldsAgainst(w.rankOf(g, pod), end, known)
+}
+
+// rankOf is a start of a gang, or of a pod of it or of none, without what it uses.
+func (w *WaitList) rankOf(g *gang.Group, pod *corev1.Pod) *reservations.Start {
+	if g == nil {
+		return &reservations.Start{Rank: w.quota.rankOf(pod)}
+	}
+	return &reservations.Start{Rank: w.t.Rank(g), Surplus: g.Attempt == nil && g.Seated()}
+}
+
+// KeptFrom is a reservation with a start, as package placement sees it.
+func (w *WaitList) KeptFrom(reserved *Reserved) placement.Kept {
+	kept := placement.Kept{Amounts: reserved.Amounts, On: reserved.KeptOn}
+	if g := w.t.Gangs[reserved.Key]; g != nil {
+		kept.Until, _ = w.t.EstimateOf(g).End(reserved.Start, reserved.Start)
+	}
+	return kept
+}
+
 // AgainstMember returns what is reserved on nodes against a pod that is about to be tried, nil if nothing is. Pods of DaemonSets can go
 // nowhere else, and upstream decides native pod groups: both pass. In a queue a DaemonSet's pod does not: anybody can write such an owner.
-func (w *WaitList) AgainstMember(g *gang.Group, pod *corev1.Pod) *Reserved {
+func (w *WaitList) AgainstMember(g *gang.Group, pod *corev1.Pod) Kept {
 	if pod.Spec.SchedulingGroup != nil || gang.IsOfDaemonSet(pod) && w.quota.AccountOfPod(pod) == "" {
 		return nil
 	}
@@ -65,38 +94,28 @@ func (w *WaitList) AgainstMember(g *gang.Group, pod *corev1.Pod) *Reserved {
 	if g != nil {
 		priority = w.t.PriorityOf(g)
 		if g.Attempt != nil && g.Attempt.Exact {
-			return sumOfReserved(booked) // its places were found beside the earlier seats, and later ones leave them to it
+			return booked // its places were found beside the earlier seats, and later ones leave them to it
 		}
 	}
 	if seats := w.seatsAgainst(g, pod.UID, priority); seats != nil {
 		booked = append(booked, &Reserved{Amounts: seats})
 	}
-	return sumOfReserved(booked)
-}
-
-// sumOfReserved adds up reservations; nil if there are none. The sum has the gang of the first.
-func sumOfReserved(reserved []*Reserved) *Reserved {
-	switch len(reserved) {
-	case 0:
+	if len(booked) == 0 {
 		return nil
-	case 1:
-		return reserved[0]
 	}
-	all := &Reserved{Key: reserved[0].Key, Amounts: map[string]resources.List{}}
-	for _, r := range reserved {
-		AddAmounts(all.Amounts, r.Amounts)
-	}
-	return all
+	return booked
 }
 
 // bookedAgainst returns what the book has reserved on nodes against a pod.
-func (w *WaitList) bookedAgainst(g *gang.Group, pod *corev1.Pod) []*Reserved {
+func (w *WaitList) bookedAgainst(g *gang.Group, pod *corev1.Pod) Kept {
 	account := w.quota.Groups.AccountOf(pod)
 	if g != nil {
 		account = g.PodGroup.Account
 	}
 	return slices.DeleteFunc(w.Book.NodesAgainst(w.quota.QueueOf(account)), func(reserved *Reserved) bool {
 		switch {
+		case !w.delays(g, pod, reserved):
+			return true
 		case g == nil:
 			if priority := corev1helpers.PodPriority(pod); priority > reserved.Priority || upstream.IsCritical(priority) {
 				return true
@@ -114,12 +133,12 @@ func (w *WaitList) bookedAgainst(g *gang.Group, pod *corev1.Pod) []*Reserved {
 func (w *WaitList) ReservedFrom(g *gang.Group, wants resources.List) []*Reserved {
 	to := claimsOf(g, wants)
 	return slices.DeleteFunc(w.Book.NodesAgainst(w.quota.QueueOf(to.Queue)), func(reserved *Reserved) bool {
-		return !w.leavesRoomTo(g, reserved) || w.mayTake(reserved.Key, to)
+		return !w.delays(g, nil, reserved) || !w.leavesRoomTo(g, reserved) || w.mayTake(reserved.Key, to)
 	})
 }
 
 // ReservedAgainst returns what is reserved on nodes against a pod, nil if nothing is.
-func (w *WaitList) ReservedAgainst(pod *corev1.Pod) *Reserved {
+func (w *WaitList) ReservedAgainst(pod *corev1.Pod) Kept {
 	w.t.Lock()
 	defer w.t.Unlock()
 	g, _ := w.t.Find(pod.UID)
@@ -160,7 +179,7 @@ type Entry struct {
 	// Reason says why a pod is held.
 	Reason string
 	// Reserved is the room on nodes that is reserved against the pod, nil if there is none.
-	Reserved *Reserved
+	Reserved Kept
 	// Holds are the needs of waiting gangs on nodes; a surplus pod must not take it.
 	Holds []reservations.Need
 	// Near keeps a pod close to the members of its gang, nil for no limit.
@@ -171,6 +190,9 @@ type Entry struct {
 
 // Reserved is the room on nodes that is reserved for a gang.
 type Reserved = reservations.Nodes[Key]
+
+// Kept are reservations of several gangs.
+type Kept = reservations.Kept[Key]
 
 // amountsOf adds up the members' requests on each node.
 func amountsOf(members []*gang.Member, places map[types.UID]string) map[string]resources.List {

@@ -138,7 +138,7 @@ func queueOf(job Job) string {
 func (r *replay) play(jobs []Job, rule Rule) error {
 	for i, job := range jobs {
 		time.Sleep(time.Until(r.began.Add(job.Submit))) // virtual time: the bubble goes on at once
-		gang, err := r.submit(i, job)
+		gang, err := r.submit(i, job, rule)
 		if err != nil {
 			return err
 		}
@@ -155,10 +155,13 @@ func (r *replay) play(jobs []Job, rule Rule) error {
 }
 
 // submit creates the PodGroup of a job, admitted, and its pods.
-func (r *replay) submit(i int, job Job) (*running, error) {
+func (r *replay) submit(i int, job Job, rule Rule) (*running, error) {
 	name := fmt.Sprintf("job-%05d", i)
 	group := mustertesting.MakePodGroup(name).MinMember(int32(job.Members)).Queue(queueOf(job)).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
 	group.UID, group.CreationTimestamp = types.UID(name), metav1.Now()
+	if rule.Estimate != nil {
+		metav1.SetMetaDataAnnotation(&group.ObjectMeta, schedulingv1beta1.RunningEstimateAnnotation, rule.Estimate(job).String())
+	}
 	gang := &running{job: i, group: group, bound: sets.New[string](), started: make(chan struct{})}
 	r.mu.Lock()
 	r.gangs[name] = gang

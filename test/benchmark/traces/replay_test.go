@@ -44,6 +44,9 @@ func TestEightNodes(t *testing.T) {
 			assert.Less(t, use, 0.6)
 		case rule.Arguments != nil:
 			assert.Greater(t, use, 0.95, rule.Name)
+		case rule.Estimate != nil:
+			assert.GreaterOrEqual(t, use, 0.95, rule.Name)
+			assert.LessOrEqual(t, ran[gang].Start, 204*time.Second, "small jobs fill the holes, and the gang is not delayed")
 		}
 	}
 	assert.Greater(t, end["bypass for ever"], 300*time.Second)

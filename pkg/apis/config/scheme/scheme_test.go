@@ -35,6 +35,7 @@ func TestArgumentsAreDefaulted(t *testing.T) {
 	assert.Equal(t, 10*time.Second, args.MaxBackoff.Duration)
 	assert.Equal(t, int32(100), args.MaxOvertakes)
 	assert.Equal(t, 10*time.Minute, args.MaxOvertakeTime.Duration)
+	assert.Equal(t, int32(1), args.ReservationDepth)
 	assert.NoError(t, validation.ValidateCoschedulingArgs(field.NewPath("args"), args))
 }
 
