@@ -110,7 +110,7 @@ func (c *Coscheduling) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFr
 // PreFilter lets single pods and surplus pass, sends chosen members to their nodes, and decides the gang of a scout.
 func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if placement.IsDryRun(cycle) {
-		return c.limit(cycle, pod, c.tracker.LimitsOf(pod)) // for victims of a single pod or surplus
+		return limit(cycle, pod, c.tracker.LimitsOf(pod), c.tracker.EndOf) // for victims of a single pod or surplus
 	}
 	c.tracker.Feed.AwaitRead(ctx)
 	entry := c.tracker.Enter(pod)
@@ -123,7 +123,7 @@ func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod 
 	if entry.Role == state.Held {
 		return reject(cycle, entry.Reason)
 	}
-	result, status := c.limit(cycle, pod, entry)
+	result, status := limit(cycle, pod, entry, c.tracker.EndOf)
 	if near := entry.Near; near != nil && result == nil && status.IsSuccess() {
 		if nodes := c.planner.Nearest(ctx, near, nodes); nodes != nil {
 			result = &fwk.PreFilterResult{NodeNames: nodes}

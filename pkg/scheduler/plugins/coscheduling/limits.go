@@ -58,8 +58,8 @@ func reject(cycle fwk.CycleState, why string) (*fwk.PreFilterResult, *fwk.Status
 
 // limit holds a pod to its node, and off what is reserved. The result of PreFilter is not enough. A nominated node or a hint is tried before
 // and regardless of it, so Filter checks again.
-func (c *Coscheduling) limit(cycle fwk.CycleState, pod *corev1.Pod, entry state.Entry) (*fwk.PreFilterResult, *fwk.Status) {
-	l := &limits{entry: entry, nominated: pod.Status.NominatedNodeName, endOf: c.tracker.EndOf}
+func limit(cycle fwk.CycleState, pod *corev1.Pod, entry state.Entry, endOf func(*corev1.Pod) (time.Time, bool)) (*fwk.PreFilterResult, *fwk.Status) {
+	l := &limits{entry: entry, nominated: pod.Status.NominatedNodeName, endOf: endOf}
 	if entry.Near != nil && entry.Node == "" && entry.Near.Missing+entry.Near.Beyond != "" {
 		return reject(cycle, whyNoDomain(entry.Near))
 	}
