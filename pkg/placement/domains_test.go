@@ -188,7 +188,7 @@ func TestVictimsAreInOneRack(t *testing.T) {
 	}
 	problem := ranks(problemOf(some(12, "w")))
 	problem.Topology = &Topology{Tree: treeByZone(infos), Bound: within(1)}
-	seat := planner.MakeRoomWithin(t.Context(), problem, infos, candidates, anyRules{})
+	seat := planner.MakeRoomWithin(t.Context(), problem, infos, candidates, allow{})
 	require.NotNil(t, seat)
 	assert.Len(t, seat.Victims, 2)
 	nodes := nodesInOrder(problem, seat.Places)
