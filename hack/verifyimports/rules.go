@@ -101,6 +101,7 @@ var layers = []layer{
 	{folder: "pkg/resources", rank: 0},
 	{folder: "pkg/text", rank: 0},
 	{folder: "pkg/connection", rank: 0},
+	{folder: "pkg/described", rank: 0},
 	{folder: "pkg/fence", rank: 0},
 	{folder: "manifests", rank: 0},
 
