@@ -27,7 +27,9 @@ import (
 // are never read.
 const ReadTimeout = 30 * time.Second
 
-// Feed tells the tracker what is in the API.
+// Feed tells the tracker what is in the API. It starts nothing else. NewRegistry in pkg/scheduler/plugins gives OnStart what is to run beside
+// it. A registry that is made by hand must do so, too: without dispatch.Dispatch no gang ever starts. The others are report.SelfCheck,
+// report.Run and eviction.LowerUsage.
 type Feed struct {
 	t       *store
 	once    sync.Once
