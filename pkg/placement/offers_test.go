@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -106,27 +105,26 @@ func TestACheaperSeat(t *testing.T) {
 	}
 }
 
-// boundedProfile fails a test that asks the filters for ever.
-type boundedProfile struct {
-	Profile
+// boundedRules let every victim go, and fail a test that takes victims for ever.
+type boundedRules struct {
+	allow
 	t     *testing.T
-	calls int
+	takes int
 }
 
-func (p *boundedProfile) RunFilterPluginsWithNominatedPods(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	p.calls--
-	require.Positive(p.t, p.calls, "it goes on for ever")
-	return p.Profile.RunFilterPluginsWithNominatedPods(ctx, cycle, pod, node)
+func (r *boundedRules) Take(*Victim) bool {
+	r.takes++
+	require.Less(r.t, r.takes, 1000, "it goes on for ever")
+	return true
 }
 
 // TestANodeThatTheFiltersRefuseIsLeftAlone: a pod on another node keeps the members out of the zone, whatever is evicted on the node itself.
 func TestANodeThatTheFiltersRefuseIsLeftAlone(t *testing.T) {
 	nodes := []*corev1.Node{nodeIn("z1", "n1", 1), nodeIn("z1", "n2", 1), nodeIn("z2", "n3", 1)}
 	planner, infos := plannerOn(t, nodes, in("guard", "guard", on("n1"), awayFrom(zone, "m")), in("near", "near", on("n2")), in("far", "far", on("n3")))
-	bounded := NewPlanner(&boundedProfile{planner.profile, t, 1000})
 	candidates := singlesOn(infos[1:])
 	candidates[1].class = 1 // the pod in the other zone costs more
-	seat := bounded.MakeRoom(t.Context(), problemOf(some(1, "m")), infos, candidates, allow{})
+	seat := planner.MakeRoom(t.Context(), problemOf(some(1, "m")), infos, candidates, &boundedRules{t: t})
 	require.NotNil(t, seat)
 	assert.Equal(t, []string{"far"}, namesOf(seat.Victims))
 }
