@@ -17,6 +17,7 @@ import (
 	schedulerapi "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/runtimes"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/simulation"
 )
@@ -47,6 +48,7 @@ type replay struct {
 	pending int                 // gangs that have not ended
 	done    chan struct{}       // closed when all have
 	ran     []Ran
+	past    *runtimes.Past // nil if it says nothing
 }
 
 // running is a gang that waits or runs.
@@ -67,6 +69,9 @@ func replayInBubble(cluster Cluster, jobs []Job, rule Rule) ([]Ran, error) {
 	r := &replay{
 		api: simulation.New(), began: time.Now(), gangs: map[string]*running{}, pending: len(jobs), done: make(chan struct{}),
 		ran: make([]Ran, len(jobs)),
+	}
+	if rule.ByHistory {
+		r.past = &runtimes.Past{}
 	}
 	if err := r.build(cluster, jobs); err != nil {
 		return nil, err
@@ -166,6 +171,9 @@ func (r *replay) submit(i int, job Job, rule Rule) (*running, error) {
 	r.mu.Lock()
 	r.gangs[name] = gang
 	r.ran[i].Job = job
+	if r.past != nil {
+		group.Status.Estimate = fromPast(r.past, job)
+	}
 	r.mu.Unlock()
 	if err := r.api.Create(simulation.PodGroups, group, namespace); err != nil {
 		return nil, fmt.Errorf("creating a PodGroup: %w", err)
@@ -224,7 +232,26 @@ func (r *replay) end(gang *running) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.gangs, gang.group.Name)
+	if r.past != nil {
+		r.learn(r.ran[gang.job].Job)
+	}
 	if r.pending--; r.pending == 0 {
 		close(r.done)
+	}
+}
+
+// learn notes how long a job took. Gangs that wait without an estimate get one. The lock is held.
+func (r *replay) learn(job Job) {
+	r.past.Ended(runOf(job), job.Run, 0)
+	for _, other := range r.gangs {
+		if other.bound.Len() > 0 || other.group.Status.Estimate != nil || runOf(r.ran[other.job].Job) != runOf(job) {
+			continue
+		}
+		group := other.group.DeepCopy()
+		group.Status.Estimate = fromPast(r.past, job)
+		if err := r.api.Update(simulation.PodGroups, group, namespace); err != nil {
+			panic(err)
+		}
+		other.group = group
 	}
 }
