@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	schedulerapi "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/plugins/coscheduling"
 	"github.com/muster-sched/muster/test/benchmark/report"
 )
 
@@ -24,34 +26,66 @@ func measureSpeed(t *testing.T, o *options) (figures []report.Figure, err error)
 	network := racks(5000, 100)
 	inOneRack := &schedulingv1beta1.NetworkTopologySpec{HighestTierAllowed: ptr.To(1)}
 	for _, s := range shapes {
-		var ratios []float64
-		for range o.rounds {
-			free, err := timeOf(t, network, s, false, nil)
-			if err != nil {
-				return nil, err
-			}
-			bound, err := timeOf(t, network, s, true, inOneRack)
-			if err != nil {
-				return nil, err
-			}
-			ratios = append(ratios, free.Seconds()/bound.Seconds())
+		of := func(within *schedulingv1beta1.NetworkTopologySpec) []gang {
+			return s.of(gang{requests: []string{"cpu", "100m", "memory", "500Mi"}, within: within})
 		}
-		slices.Sort(ratios)
+		ratio, err := compare(o.rounds,
+			func() error { return (&replay{}).run(t, network, false, of(nil)) },
+			func() error { return (&replay{}).run(t, network, true, of(inOneRack)) })
+		if err != nil {
+			return nil, err
+		}
 		name := fmt.Sprintf("speed of %d gangs of %d in one rack each, over the same without a topology", s.gangs, s.pods)
-		figures = append(figures, report.AtLeast(name, ratios[len(ratios)/2], 0.9, ""))
+		figures = append(figures, report.AtLeast(name, ratio, 0.9, ""))
 	}
 	return figures, nil
 }
 
-// timeOf is the processor time from the first gang that comes until the last one has started.
-func timeOf(t *testing.T, n *network, s shape, describe bool, within *schedulingv1beta1.NetworkTopologySpec) (took time.Duration, err error) {
-	gangs := make([]gang, s.gangs)
-	for i := range gangs {
-		gangs[i] = gang{submit: time.Minute, pods: s.pods, requests: []string{"cpu", "100m", "memory", "500Mi"}, within: within}
+// measureUnused compares the processor time of gangs that ask for GPUs, while no domain is known, with a profile without the score.
+func measureUnused(t *testing.T, o *options) ([]report.Figure, error) {
+	network, gangs := racks(5000, 100), shapes[0].of(gang{requests: []string{"cpu", "100m", gpus, "1"}})
+	ratio, err := compare(2*o.rounds+1,
+		func() error { return (&replay{}).run(t, network, false, gangs) },
+		func() error { return (&replay{change: withoutScore}).run(t, network, false, gangs) })
+	return []report.Figure{report.AtMost("time of gangs that ask for GPUs while no domain is known, over the same without the score", ratio, 1.01, "")}, err
+}
+
+func withoutScore(profile *schedulerapi.KubeSchedulerProfile) {
+	for _, set := range []*schedulerapi.PluginSet{&profile.Plugins.PreScore, &profile.Plugins.Score} {
+		set.Enabled = slices.DeleteFunc(set.Enabled, func(p schedulerapi.Plugin) bool { return p.Name == coscheduling.Name })
+		set.Disabled = append(set.Disabled, schedulerapi.Plugin{Name: coscheduling.Name})
 	}
+}
+
+// of are the gangs of a shape.
+func (s shape) of(like gang) []gang {
+	like.submit, like.pods = time.Minute, s.pods
+	return slices.Repeat([]gang{like}, s.gangs)
+}
+
+// compare is the median over some rounds of the processor time of one run over that of another.
+func compare(rounds int, one, other func() error) (float64, error) {
+	ratios := make([]float64, rounds)
+	for i := range ratios {
+		a, err := timeOf(one)
+		if err != nil {
+			return 0, err
+		}
+		b, err := timeOf(other)
+		if err != nil {
+			return 0, err
+		}
+		ratios[i] = a.Seconds() / b.Seconds()
+	}
+	slices.Sort(ratios)
+	return ratios[rounds/2], nil
+}
+
+// timeOf is the processor time of a run.
+func timeOf(run func() error) (time.Duration, error) {
 	runtime.GC()
 	begun := processorTime()
-	err = (&replay{}).run(t, n, describe, gangs)
+	err := run()
 	return processorTime() - begun, err
 }
 

@@ -40,6 +40,7 @@ var parts = []part{
 	{"memory", "the tree of 5,000 nodes", measureMemory},
 	{"fragments", "gangs of whole hosts come and go on a network of 847 hosts", measureFragments},
 	{"speed", "gangs in one rack each of 5,000 nodes, beside the same without a topology", measureSpeed},
+	{"unused", "gangs that ask for GPUs while no domain is known, beside the same without the score", measureUnused},
 }
 
 // main runs as a test does: only a test may have a bubble in which time is virtual.
@@ -103,7 +104,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.gangs, "gangs", 3000, "gangs of each run of the part fragments")
 	flags.IntVar(&o.seeds, "seeds", 2, "runs of the part fragments")
 	flags.Float64Var(&o.load, "load", 0.85, "share of the hosts that the gangs of the part fragments ask for")
-	flags.IntVar(&o.rounds, "rounds", 3, "rounds of the part speed")
+	flags.IntVar(&o.rounds, "rounds", 3, "rounds of the part speed; the part unused has twice as many")
 	flags.StringVar(&o.jsonPath, "json", "", "file to write the figures to")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

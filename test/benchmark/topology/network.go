@@ -49,14 +49,14 @@ func racks(nodes, size int) *network {
 	n := &network{}
 	for i := range nodes {
 		rack := i / size
-		n.add(fmt.Sprintf("node-%05d", i), rack/10, rack%10, "memory", "32Gi")
+		n.add(fmt.Sprintf("node-%05d", i), rack/10, rack%10, "memory", "32Gi", gpus, "8")
 	}
 	return n
 }
 
-func (n *network) add(name string, block, rack int, resource, amount string) {
+func (n *network) add(name string, block, rack int, has ...string) {
 	node := mustertesting.MakeNode(name).Label(blockLabel, fmt.Sprint("b", block)).Label(rackLabel, fmt.Sprint("r", rack)).
-		Allocatable("cpu", "4", resource, amount, "pods", "110").Obj()
+		Allocatable(append(has, "cpu", "4", "pods", "110")...).Obj()
 	node.UID = types.UID(name)
 	n.nodes = append(n.nodes, node)
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	schedulerapi "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
@@ -44,6 +45,8 @@ type replay struct {
 	began   time.Time
 	started func(gang int, nodes []string) // sees the nodes of a gang in the order of its ranks
 	ended   func(gang int, nodes []string)
+	// change changes the shipped profile; nil leaves it.
+	change func(*schedulerapi.KubeSchedulerProfile)
 
 	mu      sync.Mutex
 	running map[string]*member // by the names of PodGroups
@@ -73,6 +76,9 @@ func (r *replay) inBubble(n *network, describe bool, gangs []gang) error {
 	profile, err := simulation.ShippedProfile()
 	if err != nil {
 		return err
+	}
+	if r.change != nil {
+		r.change(profile)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := simulation.Start(ctx, r.api, simulation.Options{Profile: *profile, Intercept: r.intercept})
