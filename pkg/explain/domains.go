@@ -74,7 +74,7 @@ func (f *Facts) move(w *Wait) []string {
 	return []string{fmt.Sprintf("Domain %s of tier %d would have room without %s. Nothing moves them by itself.", w.Move.Domain, w.Move.Tier, strings.Join(first(5, titles), ", "))}
 }
 
-// isLessThan says whether fewer gangs would have to leave, or as many with fewer pods, or the same out of a closer domain.
+// isLessThan says whether fewer gangs would have to leave. Then fewer pods are less, and then a closer domain.
 func (m *Move) isLessThan(other *Move) bool {
 	pods := func(m *Move) (sum int) {
 		for _, l := range m.Leave {

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-sched/muster/pkg/topology"
 )
 
-// waitsForRack is a Job of four pods of one cpu each that must be in one of two racks of two nodes of four cpus each.
+// waitsForRack is a Job of four pods of one cpu each that must be in one rack. Each of the two racks has two nodes of four cpus.
 func waitsForRack(bound ...*corev1.Pod) Facts {
 	f := waitingJob()
 	f.says(schedulingv1beta1.PodGroupInqueue, schedulingv1beta1.NotEnoughResourcesReason, "no domain within tier 1 has room for the 4 members that start together")

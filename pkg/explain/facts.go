@@ -47,7 +47,7 @@ type Facts struct {
 	Nodes []corev1.Node
 	// Bound are the pods that have a node and have not ended.
 	Bound []corev1.Pod
-	// Tree has the domains of the network; nil if nothing is asked about them, or if they may not be read.
+	// Tree has the domains of the network. It is nil if nothing is asked about them, or if they may not be read.
 	Tree *topology.Tree
 	// Events are the events of the object and of its parts.
 	Events []corev1.Event

@@ -110,7 +110,7 @@ type Wait struct {
 	Before []Ahead `json:"before,omitempty"`
 	// HeldUpBy is the one of them that no other may pass, if there is one.
 	HeldUpBy *Ahead `json:"heldUpBy,omitempty"`
-	// Move is what would have to leave a domain of the network to make room, if the object waits for one.
+	// Move is what would have to leave a domain of the network, if the object waits for one.
 	Move *Move `json:"move,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 type Spread struct {
 	// Tier is that of the lowest domain that has all of them.
 	Tier int
-	// Leaves is how many of the lowest domains they are in, and Fewest how few such domains could have so many nodes.
+	// Leaves is how many of the lowest domains they are in. Fewest is how few such domains have so many nodes.
 	Leaves, Fewest int
 }
 

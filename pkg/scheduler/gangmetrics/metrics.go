@@ -107,7 +107,7 @@ func New() *Metrics {
 	m.Evictions = m.Counter("muster_queue_evictions_total", "Pods of a queue that were evicted, by reason: Reclaimed (for another queue that is below its share), "+
 		"Preempted (for a higher priority), AboveCapability (their queue or user uses more than its limit), BelowMinimum (their gang starts over).", "queue", "reason")
 	m.Reports = m.Counter("muster_gang_reports_total", "Conditions of waiting members written, by reason.", "reason")
-	m.Tiers = m.Counter("muster_topology_gangs_total", "Gangs with a network topology that got their nodes, by the tier of the lowest domain that has all of these.", "tier")
+	m.Tiers = m.Counter("muster_topology_gangs_total", "Gangs with a network topology that got their nodes, by the tier of the domain that has all of these.", "tier")
 	m.Leaves = m.Counter("muster_topology_leaves_total", "Lowest domains of the network that these gangs got nodes in, by count: used, or fewest (as few as have so many nodes).", "count")
 	m.used = m.Read("muster_queue_used", "Amount that the pods of a queue and its children request, by resource. Base units: cores, bytes.", "queue", "resource")
 	m.assumed = m.Read("muster_queue_assumed", "Quota assumed for gangs and pods that are starting in a queue and its children, by resource. Base units: cores, bytes. It becomes a charge when a pod holds its room.", "queue", "resource")

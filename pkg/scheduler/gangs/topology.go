@@ -124,7 +124,7 @@ func (n *Topology) Binds(pod *corev1.Pod) bool {
 	return g != nil && g.PodGroup.Topology != nil
 }
 
-// started counts how close the members of a gang are that has got its nodes, if it asks for a topology.
+// started counts how close the members of a gang are that has its nodes. The gang may ask for no topology.
 func (n *Topology) started(g *gang.Group) {
 	if g.PodGroup.Topology == nil {
 		return

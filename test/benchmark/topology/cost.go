@@ -16,12 +16,12 @@ import (
 	"github.com/muster-sched/muster/test/benchmark/report"
 )
 
-// shape is gangs that come one after another to 5,000 nodes in racks of 100, as in upstream's benchmark of gangs.
+// shape is gangs that come one after another to 5,000 nodes in racks of 100. Upstream's benchmark has these.
 type shape struct{ gangs, pods int }
 
 var shapes = []shape{{1000, 3}, {3, 1000}}
 
-// measureSpeed compares the processor time of gangs that must be in one rack with that of the same gangs without a topology.
+// measureSpeed compares the processor time of gangs, each in one rack, with that of the same gangs without a topology.
 func measureSpeed(t *testing.T, o *options) (figures []report.Figure, err error) {
 	network := racks(5000, 100)
 	inOneRack := &schedulingv1beta1.NetworkTopologySpec{HighestTierAllowed: ptr.To(1)}
@@ -41,7 +41,7 @@ func measureSpeed(t *testing.T, o *options) (figures []report.Figure, err error)
 	return figures, nil
 }
 
-// measureUnused compares the processor time of gangs that ask for GPUs, while no domain is known, with a profile without the score.
+// measureUnused compares the shipped profile with one without the score. Gangs ask for GPUs, and no domain is known.
 func measureUnused(t *testing.T, o *options) ([]report.Figure, error) {
 	network, gangs := racks(5000, 100), shapes[0].of(gang{requests: []string{"cpu", "100m", gpus, "1"}})
 	ratio, err := compare(2*o.rounds+1,

@@ -24,7 +24,7 @@ type network struct {
 	nodes []*corev1.Node
 }
 
-// lingjunLeaves are the numbers of hosts at the leaf switches of a real network of 847 hosts, for each of its three pods.
+// lingjunLeaves are the numbers of hosts at the leaf switches of a real network. It has 847 hosts in three pods.
 //
 // Source: the data set alibaba-lingjun-dataset-2023 (data/topo.csv), Apache License 2.0; Cao et al., "Crux", SIGCOMM 2024. Only sizes are kept.
 var lingjunLeaves = []string{

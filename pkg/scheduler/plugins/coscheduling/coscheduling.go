@@ -98,8 +98,8 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 // Name returns the name of the plugin.
 func (*Coscheduling) Name() string { return Name }
 
-// SignPod adds nothing to a pod's signature, as Filter sees every node that is tried, and scores follow from what NodeResourcesFit signs. But
-// members of gangs with a network topology have none: their nodes follow from their ranks.
+// SignPod adds nothing to a pod's signature, as Filter sees every node that is tried. Scores follow from what NodeResourcesFit signs. But members
+// of gangs with a network topology have none: their nodes follow from their ranks.
 func (c *Coscheduling) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if gang.IsMember(pod) && c.tracker.Topology.Binds(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "the gang has a network topology")

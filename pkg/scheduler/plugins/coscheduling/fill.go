@@ -21,8 +21,8 @@ type scores map[string]int64
 // Clone returns the scores themselves.
 func (s scores) Clone() fwk.StateData { return s }
 
-// PreScore scores the nodes of a pod that asks for an extended resource, such as GPUs, and whose gang has no network topology. Domains that are
-// in use fill up first, so that others stay whole. All other pods are skipped, and every pod while no domain is known.
+// PreScore scores the nodes of a pod that asks for an extended resource, such as GPUs. Domains that are in use fill up first, so that others stay
+// whole. Members of gangs with a network topology are skipped, and every pod while no domain is known.
 func (c *Coscheduling) PreScore(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	scarce, names := scarceIn(resources.PodRequests(pod))
 	if len(names) == 0 || gang.IsMember(pod) && c.tracker.Topology.Binds(pod) {

@@ -67,7 +67,7 @@ func TestPodsWithoutATopologyFillUsedDomains(t *testing.T) {
 	assert.Equal(t, map[string]int64{"a-0": 100, "b-1": 50, "b-0": 33}, w.scored(t, pod, w.named("a-0", "b-0", "b-1")), "a cordoned node has no room")
 }
 
-// TestAPodIsNotScored if it asks for nothing that is scarce, as long as no domain is known, or if its gang has a topology.
+// TestAPodIsNotScored if it asks for nothing that is scarce, or if its gang has a topology. Nor is it as long as no domain is known.
 func TestAPodIsNotScored(t *testing.T) {
 	seen := &network{hyperNodes: []topology.HyperNode{rack("a", 1), rack("b", 1)}}
 	w := racksOfGPUs(t, seen, "")
