@@ -63,6 +63,7 @@ var layers = []layer{
 
 	{folder: "pkg/scheduler/plugins", rank: 5, banned: noControllers},
 	{folder: "pkg/scheduler/report", rank: 4, banned: noControllers},
+	{folder: "pkg/scheduler/plan", rank: 4, banned: noControllers},
 	{folder: "pkg/scheduler/dispatch", rank: 4, banned: noControllers},
 	{folder: "pkg/scheduler/eviction", rank: 4, banned: noControllers},
 	// The rooms of the scheduler's store. Each may use those below it.

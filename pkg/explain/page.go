@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
 // Page is what there is to say about an object, in the order in which people ask. Programs get its fields in place of the sentences.
@@ -110,6 +112,8 @@ type Wait struct {
 	Before []Ahead `json:"before,omitempty"`
 	// HeldUpBy is the one of them that no other may pass, if there is one.
 	HeldUpBy *Ahead `json:"heldUpBy,omitempty"`
+	// Plan is when it is expected to start, nil if that has not been found.
+	Plan *schedulingv1beta1.PodGroupPlan `json:"plan,omitempty"`
 	// Move is what would have to leave a domain of the network, if the object waits for one.
 	Move *Move `json:"move,omitempty"`
 }

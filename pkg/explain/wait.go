@@ -105,6 +105,7 @@ func (f *Facts) addWait(page *Page, found finding) {
 	page.Wait, page.said = w, append(page.said, bare(found.message))
 	page.add("Why does it wait?", f.why(found, w)...)
 	if f.Group != nil && waits(f.Group) {
+		page.add(headingStart, f.starts(w)...)
 		page.add(headingBefore, f.before(w)...)
 		page.add(headingShare, f.share()...)
 	}

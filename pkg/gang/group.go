@@ -73,6 +73,10 @@ type PodGroup struct {
 	Bound    int64             // the last incarnation whose minimum was bound, as the status says; -1 if none was
 	Topology *Topology         // how close the members must be in the network, nil if that does not matter
 	Runtime  runtimes.Estimate // how long it is expected to run
+	// Minimum is what the minimum needs in all, as the PodGroup says: for a gang whose pods do not exist yet.
+	Minimum resources.List
+	// Plan is the expected start that was written last, nil if none is.
+	Plan *schedulingv1beta1.PodGroupPlan
 }
 
 // Refusal is a no: what is missing, and which events may help.
@@ -130,6 +134,7 @@ func (g *Group) Take(pg *schedulingv1beta1.PodGroup, named string) (differs bool
 		Class: pg.Spec.PriorityClassName, Phase: pg.Status.Phase, Failed: pg.Status.Failed, Bound: lastBound(pg),
 		Reserved: resources.FromResourceList(pg.Status.Reserved), Topology: TopologyOf(pg),
 		Runtime: runtimes.OfGroup(pg),
+		Minimum: resources.FromResourceList(ptr.Deref(pg.Spec.MinResources, nil)), Plan: pg.Status.Plan,
 	}
 	g.BelongTo(pg.UID)
 	if IsRunOver(pg) { // the minimum of the next run was never bound
@@ -137,7 +142,7 @@ func (g *Group) Take(pg *schedulingv1beta1.PodGroup, named string) (differs bool
 	}
 	g.Spec = SpecOf(pg)
 	g.derived.kept = nil
-	before.Version = g.PodGroup.Version
+	before.Version, before.Plan = g.PodGroup.Version, g.PodGroup.Plan
 	same := reflect.DeepEqual //nolint:forbidigo // of values of this package, with fields that are not exported
 	return !same(before, g.PodGroup) || !same(spec, g.Spec)
 }

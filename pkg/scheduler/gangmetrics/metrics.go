@@ -74,6 +74,9 @@ type Metrics struct {
 	LostWakeups *metrics.Counter
 	Lost        int // the same, under the tracker's lock: without registration it counts nothing
 	Drift       *metrics.Gauge
+	Plans       *metrics.HistogramVec
+	PlanErrors  *metrics.HistogramVec
+	Planned     *metrics.Gauge
 	gangs       *metrics.Desc // these and the following are computed when they are collected
 	used        *metrics.Desc
 	assumed     *metrics.Desc
@@ -88,8 +91,8 @@ func Described() []described.Metric { return New().All }
 // New makes the metrics. They count nothing until they are registered.
 func New() *Metrics {
 	m := &Metrics{}
-	times := func(name, help string, start float64, label string) *metrics.HistogramVec {
-		return m.Histograms(name, help, metrics.ExponentialBuckets(start, 2, 16), label)
+	times := func(name, help string, start float64, labels ...string) *metrics.HistogramVec {
+		return m.Histograms(name, help, metrics.ExponentialBuckets(start, 2, 16), labels...)
 	}
 	m.gangs = m.Read("muster_gangs", "Gangs by queue and by phase: Incomplete, NotAdmitted, Ready, Attempting, RollingBack, BackingOff, Unschedulable, Running.",
 		"queue", "phase")
@@ -119,6 +122,10 @@ func New() *Metrics {
 		"Anything but 0 is a defect.")
 	m.Drift = m.Number("muster_state_drift", "Pods on which the scheduler's own state has differed from the API for a minute or longer, "+
 		"and queues whose totals are not the sums of their charges. Anything but 0 is a defect.")
+	m.Plans = times("muster_plan_duration_seconds", "Time to plan when the gangs that wait start. The scheduling loop does not wait for it.", 0.0001)
+	m.PlanErrors = times("muster_plan_error_ratio", "How long gangs have waited since a plan, as a part of how long they were expected to, by horizon: "+
+		"the expected wait was at most 1m, 10m, 1h or 6h, or more.", 1.0/64, "horizon")
+	m.Planned = m.Number("muster_plan_gangs", "Waiting gangs in the last plan. The first 1,000 are planned.")
 	return m
 }
 

@@ -37,6 +37,8 @@ type Feed struct {
 	connect Connector
 	onStart []func(context.Context, fwk.Handle)
 	Started bool
+	// Client writes the expected starts of PodGroups. It is set by Start.
+	Client  versioned.Interface
 	read    context.Context // ends when everything has been read, or when nothing will be any more
 	endRead context.CancelFunc
 }
@@ -90,6 +92,7 @@ func (f *Feed) start(ctx context.Context, handle fwk.Handle) error {
 	if err != nil {
 		return err
 	}
+	f.Client = client
 	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithTransform(dropManagedFields))
 	core := handle.SharedInformerFactory()
 	classes := core.Scheduling().V1().PriorityClasses()

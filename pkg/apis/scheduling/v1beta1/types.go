@@ -209,6 +209,41 @@ type PodGroupStatus struct {
 	// Estimate is how long the PodGroup is expected to run. It plans the starts of others. Nothing is ended for it.
 	// +optional
 	Estimate *PodGroupEstimate `json:"estimate,omitempty"`
+	// Plan is when the PodGroup is expected to start, as muster-scheduler has found. It is set after some seconds of waiting, and unset at the
+	// start.
+	// +optional
+	Plan *PodGroupPlan `json:"plan,omitempty"`
+}
+
+// PodGroupPlan is when a PodGroup that waits is expected to start. It is no promise.
+type PodGroupPlan struct {
+	// Position among all gangs that wait: 1 is the first.
+	Position int32 `json:"position"`
+	// ExpectedStart is absent if no start is known. The message says why.
+	// +optional
+	ExpectedStart *ExpectedStart `json:"expectedStart,omitempty"`
+	// WaitsFor names Jobs, PodGroups or pods of its namespace that have to end before: five at most.
+	// +listType=atomic
+	// +optional
+	WaitsFor []string `json:"waitsFor,omitempty"`
+	// WaitsForOthers is the number of others that have to end before, of any namespace.
+	// +optional
+	WaitsForOthers int32 `json:"waitsForOthers,omitempty"`
+	// Message is the plan in a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// ComputedAt is when the plan was made.
+	ComputedAt metav1.Time `json:"computedAt"`
+}
+
+// ExpectedStart is a start with its range. The start is expected to be in the range in about 80 % of cases.
+type ExpectedStart struct {
+	// At is when the PodGroup starts if all runs take as long as they are expected to.
+	At metav1.Time `json:"at"`
+	// Earliest is the beginning of the range.
+	Earliest metav1.Time `json:"earliest"`
+	// Latest is the end of the range.
+	Latest metav1.Time `json:"latest"`
 }
 
 // EstimateSource says where an estimate of a run time comes from.
@@ -310,6 +345,7 @@ type ShareOfQueue struct {
 // +kubebuilder:printcolumn:name="RUNNINGS",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="QUEUE",type=string,JSONPath=`.spec.queue`
+// +kubebuilder:printcolumn:name="START",type=string,JSONPath=`.status.plan.expectedStart.at`
 // +kubebuilder:selectablefield:JSONPath=`.spec.queue`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.networkTopology) || !(has(self.spec.networkTopology.highestTierAllowed) && has(self.spec.networkTopology.highestTierName))",fieldPath=".spec.networkTopology",message="must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: remove one"
 type PodGroup struct {
@@ -321,7 +357,7 @@ type PodGroup struct {
 	// Spec is what the members need.
 	// +optional
 	Spec PodGroupSpec `json:"spec,omitempty"`
-	// Status is what is known of the PodGroup; the podgroup controller writes it.
+	// Status is what is known of the PodGroup; the podgroup controller writes it, and muster-scheduler its plan.
 	// +optional
 	Status PodGroupStatus `json:"status,omitempty"`
 }
