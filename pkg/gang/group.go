@@ -73,7 +73,7 @@ type PodGroup struct {
 	Bound    int64             // the last incarnation whose minimum was bound, as the status says; -1 if none was
 	Topology *Topology         // how close the members must be in the network, nil if that does not matter
 	Runtime  runtimes.Estimate // how long it is expected to run
-	// Minimum is what the minimum needs in all, as the PodGroup says: for a gang whose pods do not exist yet.
+	// Minimum is what the minimum needs in all, as the PodGroup says. It counts while no pod exists.
 	Minimum resources.List
 	// Plan is the expected start that was written last, nil if none is.
 	Plan *schedulingv1beta1.PodGroupPlan

@@ -120,7 +120,7 @@ type change struct {
 	slots int
 }
 
-// starts appends how many pods of a length can start on a node, from each time on at which that differs. None can before the given time. The
+// starts appends how many pods of a length can start on a node, for each time at which that changes. None can before the given time. The
 // window of a start at t is from t until t+length.
 func (l *line) starts(changes []change, k *kind, from, length tick, counts []int) ([]change, []int) {
 	counts = counts[:0]

@@ -103,7 +103,7 @@ func (p *plan) amounts(l resources.List, missing int64) []int64 {
 	return amounts
 }
 
-// ticks is a time as a tick. What should be over is about to be.
+// ticks is a time as a tick: now for one that is past.
 func (p *plan) ticks(t time.Time) tick {
 	if t.IsZero() {
 		return never
@@ -223,7 +223,7 @@ func (p *plan) whyNever(g int) Reason {
 	return Behind
 }
 
-// fitsInto says whether each need of a gang fits by itself into some amounts, and all of it into its queues.
+// fitsInto says whether each need of a gang fits into some amounts by itself. All of it has to fit into its queues.
 func (p *plan) fitsInto(g int, r rest) bool {
 	for _, need := range p.Gangs[g].Needs {
 		k, count := p.kinds[need.Kind], 0

@@ -11,8 +11,8 @@ import (
 // manyTries is after how many vain tries to place several needs together the tries become fewer.
 const manyTries = 50
 
-// order has the nodes that take a kind, by when a pod fits first for a length of time at least. There is one for each power of two of the
-// length: nodes with holes that are too short need not be met each time.
+// order has the nodes that take a kind, by when a pod fits first for so long. There is one for each power of two of the length. Nodes
+// whose holes are too short need not be met each time.
 type order struct {
 	*kind
 	length  tick

@@ -1,9 +1,8 @@
 // Package timeline says when waiting gangs can start, from what runs and when that is expected to end. It plans one gang after the other, in
-// the order in which they wait, each at the earliest time at which all of it fits until it ends. A planned gang keeps its room: those behind
-// it start in the holes. It is pure: no lock, no client, no clock. It changes nothing of its input.
+// the order in which they wait. Each starts at the earliest time at which all of it fits until it ends. A planned gang keeps its room, and
+// those behind it start in the holes. It is pure: no lock, no client, no clock. It changes nothing of its input.
 //
-// Mu'alem and Feitelson call this conservative backfilling: Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling
-// the IBM SP2 with Backfilling (2001).
+// Mu'alem and Feitelson (2001) call this conservative backfilling.
 package timeline
 
 import (
@@ -18,7 +17,7 @@ type Cluster struct {
 	Now time.Time
 	// Nodes by what is free on each now. A node does not have a resource that is missing. An amount below 0 is room that is overcommitted.
 	Nodes []resources.List
-	// Queues by what is free of each limit now. What is missing has no limit.
+	// Queues by what is free of each limit now. A resource that is missing has no limit.
 	Queues []resources.List
 	// Runs are gangs and single pods that hold room.
 	Runs []Run

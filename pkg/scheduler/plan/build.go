@@ -170,7 +170,7 @@ func (b *builder) reservationOf(w *Waiting, kinds map[types.UID]int) *timeline.R
 	return r
 }
 
-// evenKind is the kind of the pods of a gang whose pods do not exist yet: each gets an equal part of the minimum.
+// evenKind is the kind of pods that do not exist yet. Each gets an equal part of the minimum.
 func (b *builder) evenKind(w *Waiting) int {
 	each := resources.List{corev1.ResourcePods: 1}
 	for name, amount := range w.minimum {

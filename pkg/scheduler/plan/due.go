@@ -11,7 +11,7 @@ const (
 	grace = 3 * time.Second
 	// pause is the least time between two writes of a gang's plan.
 	pause = time.Minute
-	// leastMove is the least by which an expected start has to move to be written again, and partMoved the part of the time to it.
+	// An expected start is written again that has moved by partMoved of the time to it, and by leastMove.
 	leastMove, partMoved = 10 * time.Second, 0.1
 )
 

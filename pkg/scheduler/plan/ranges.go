@@ -13,7 +13,7 @@ const (
 	// mostQueues is how many queues are remembered. Others have the ranges of all queues together.
 	mostQueues = 1000
 	// sooner and later are the range before there are samples, as parts of the expected wait. Expected starts are off by about half of the wait in
-	// the median, whatever the estimator, and late starts are off by more than early ones.
+	// the median, whatever the estimator. Late starts are off by more than early ones.
 	sooner, later = 0.5, 2.0
 	// tenth is which part of starts may be before the range, and which after.
 	tenth = 0.1
