@@ -105,8 +105,8 @@ func TestSourcesOfEstimates(t *testing.T) {
 	}
 }
 
-// TestNobodyGainsByALie: after three runs of more than twice the estimate the word of the user is not used. It is used again after three others.
-func TestNobodyGainsByALie(t *testing.T) {
+// TestALieGainsNothing: after three runs of more than twice the estimate the word of the user is not used. It is used again after three others.
+func TestALieGainsNothing(t *testing.T) {
 	var h Past
 	r := runOf("ada", "train")
 	ended := func(took time.Duration) bool {
@@ -128,7 +128,7 @@ func TestNobodyGainsByALie(t *testing.T) {
 	assert.False(t, h.Distrusts(runOf("bob", "train")))
 }
 
-// TestAHistoryIsBounded: whatever happens, it is bounded, keeps what was used last, and is the same after it was written and read.
+// TestAHistoryIsBounded: it keeps the entries that were used last. It is the same after it was written and read.
 func TestAHistoryIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h Past

@@ -13,7 +13,7 @@ type Rule struct {
 	InOrder bool
 	// Arguments change the arguments of the Coscheduling plugin; nil leaves them as shipped.
 	Arguments func(*config.CoschedulingArgs)
-	// Estimate is how long a job is said to run; nil if nobody says so.
+	// Estimate is how long a job is said to run; nil for no word.
 	Estimate func(Job) time.Duration
 	// ByHistory has the earlier runs say how long a job runs.
 	ByHistory bool
