@@ -41,10 +41,7 @@ type fieldState struct{ state, remark string }
 // ownAPIs is what the import paths of Muster's types begin with.
 const ownAPIs = "github.com/muster-sched/muster/pkg/apis/"
 
-const (
-	warned = "The API server warns of it"
-	ofJobs = "The partitions of a Job are in its PodGroup, too: the minimums of its tasks hold them"
-)
+const warned = "The API server warns of it"
 
 // fieldKind is a kind with the states of its fields. A state holds for the fields below it, too.
 type fieldKind struct {
@@ -68,10 +65,9 @@ var fieldKinds = []fieldKind{
 	{schedulingv1beta1.PodGroup{}, []string{
 		"spec.minMember", "spec.minTaskMember", "spec.queue", "spec.priorityClassName", "spec.minResources", "spec.networkTopology",
 		"spec.subGroupPolicy[*].name", "spec.subGroupPolicy[*].labelSelector", "spec.subGroupPolicy[*].matchLabelKeys",
-		"spec.subGroupPolicy[*].networkTopology",
+		"spec.subGroupPolicy[*].networkTopology", "spec.subGroupPolicy[*].subGroupSize",
 	}, map[string]fieldState{
-		"spec.subGroupPolicy[*].subGroupSize": {held, "with a size above one. Make a PodGroup for each sub group. " + ofJobs},
-		"spec.subGroupPolicy[*].minSubGroups": {held, "with a minimum. Make a PodGroup for each sub group. " + ofJobs},
+		"spec.subGroupPolicy[*].minSubGroups": {held, "with more than one sub group and without matchLabelKeys. Name the label that tells the sub groups apart"},
 	}},
 	{schedulingv1beta1.Queue{}, []string{
 		"spec.weight", "spec.capability", "spec.reclaimable", "spec.guarantee", "spec.affinity", "spec.parent", "spec.deserved", "spec.priority",

@@ -48,7 +48,7 @@ func PodGroup(f Facts) Page {
 		Kind:  "PodGroup", Namespace: group.Namespace, Name: group.Name, Phase: string(current),
 	}
 	now := []string{fmt.Sprintf("%s running, %d have succeeded, %d have failed; %d start together.",
-		text.Are(int(group.Status.Running), "pod"), group.Status.Succeeded, group.Status.Failed, group.Spec.MinMember)}
+		text.Are(int(group.Status.Running), "pod"), group.Status.Succeeded, group.Status.Failed, group.Spec.Minimum())}
 	if kind, name := ownerOf(group); kind != "PodGroup" {
 		now = append(now, fmt.Sprintf("It belongs to %s %s: see muster explain %s %s.", kind, name, strings.ToLower(kind), name))
 	}

@@ -37,11 +37,13 @@ type Group struct {
 	OutcomeUntil time.Time  // a bound member is gone: until this time the PodGroup's status may say how it ended
 	SurplusOpen  bool       // the waiting members were activated when the gang began to run
 	TurnedAway   bool       // the gate was closed to a member after that
+	GroupUntil   time.Time  // until when members of surplus groups wait in Permit for the rest
 	NoRoomAt     int        // how often room had come free when surplus of the gang found none
 	InPermit     bool       // members may wait in Permit that were released, or are to give back their room
 	Timestamps   Timestamps // of its steps
 	Joined       time.Time  // when the last member came
 	Began        time.Time  // when the first member of the current incarnation was bound; zero while none is
+	Admitted     time.Time  // since when it is known to be admitted
 	Reporting    bool       // the reporter is about to look
 	Conditions   int        // how often members' conditions may have changed
 	Changes      int        // how often the input of decisions has changed
@@ -72,6 +74,7 @@ type PodGroup struct {
 	Reserved resources.List
 	Bound    int64             // the last incarnation whose minimum was bound, as the status says; -1 if none was
 	Topology *Topology         // how close the members must be in the network, nil if that does not matter
+	Waits    time.Time         // since when its condition says that it waits, although it is admitted; zero if it does not
 	Runtime  runtimes.Estimate // how long it is expected to run
 	// Minimum is what the minimum needs in all, as the PodGroup says. It counts while no pod exists.
 	Minimum resources.List
@@ -133,7 +136,7 @@ func (g *Group) Take(pg *schedulingv1beta1.PodGroup, named string) (differs bool
 		Exists: true, UID: pg.UID, Version: pg.ResourceVersion, Created: g.PodGroup.Created, Named: named, Account: g.PodGroup.Account,
 		Class: pg.Spec.PriorityClassName, Phase: pg.Status.Phase, Failed: pg.Status.Failed, Bound: lastBound(pg),
 		Reserved: resources.FromResourceList(pg.Status.Reserved), Topology: TopologyOf(pg),
-		Runtime: runtimes.OfGroup(pg),
+		Runtime: runtimes.OfGroup(pg), Waits: waitsSince(pg),
 		Minimum: resources.FromResourceList(ptr.Deref(pg.Spec.MinResources, nil)), Plan: pg.Status.Plan,
 	}
 	g.BelongTo(pg.UID)
@@ -142,8 +145,11 @@ func (g *Group) Take(pg *schedulingv1beta1.PodGroup, named string) (differs bool
 	}
 	g.Spec = SpecOf(pg)
 	g.derived.kept = nil
-	before.Version, before.Plan = g.PodGroup.Version, g.PodGroup.Plan
+	before.Version, before.Waits, before.Plan = g.PodGroup.Version, g.PodGroup.Waits, g.PodGroup.Plan
 	same := reflect.DeepEqual //nolint:forbidigo // of values of this package, with fields that are not exported
+	if !same(spec.Groups, g.Groups) {
+		g.recount()
+	}
 	return !same(before, g.PodGroup) || !same(spec, g.Spec)
 }
 
@@ -165,11 +171,29 @@ func lastBound(pg *schedulingv1beta1.PodGroup) int64 {
 	return -1
 }
 
+// waitsSince is since when an admitted PodGroup is said to wait. The controller keeps the time while it waits, so it outlives the scheduler.
+func waitsSince(pg *schedulingv1beta1.PodGroup) time.Time {
+	c := schedulingv1beta1.CurrentCondition(pg.Status.Conditions)
+	if pg.Status.Phase != schedulingv1beta1.PodGroupInqueue || c == nil || c.Type != schedulingv1beta1.PodGroupUnschedulableType {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Time
+}
+
+// WaitedFor is how long a gang has waited for room since its queue admitted it.
+func (g *Group) WaitedFor(now time.Time) time.Duration {
+	since := g.Admitted
+	if !g.PodGroup.Waits.IsZero() {
+		since = g.PodGroup.Waits
+	}
+	return now.Sub(since)
+}
+
 // Renew forgets what is known of an earlier PodGroup, but the account.
 func (g *Group) Renew(created time.Time) {
 	g.PodGroup = PodGroup{Account: g.PodGroup.Account, Created: created}
 	g.FixedPriority, g.Refusal = nil, nil
-	g.MinimumBound, g.Timestamps, g.OutcomeUntil = false, Timestamps{}, time.Time{}
+	g.MinimumBound, g.Timestamps, g.OutcomeUntil, g.Admitted = false, Timestamps{}, time.Time{}, time.Time{}
 }
 
 // LosePodGroup notes that the PodGroup is gone.

@@ -64,8 +64,8 @@ func IsCritical(pod *corev1.Pod) bool {
 // SpecOf reads a PodGroup. Members that have succeeded in a run that is over do not count for members that come now.
 func SpecOf(group *schedulingv1beta1.PodGroup) Spec {
 	spec := Spec{
-		MinMember: int(group.Spec.MinMember), MinTaskMember: map[string]int{},
-		Succeeded: int(group.Status.Succeeded), SucceededOf: IncarnationOf(group),
+		MinMember: int(group.Spec.Minimum()), MinTaskMember: map[string]int{}, Groups: groupPoliciesOf(group),
+		Succeeded: int(group.Status.Succeeded), SucceededOf: IncarnationOf(group), Failed: int(group.Status.Failed),
 	}
 	if IsRunOver(group) {
 		spec.Succeeded = 0
@@ -81,7 +81,7 @@ func SpecOf(group *schedulingv1beta1.PodGroup) Spec {
 // failed may be replaced, which is no new run.
 func IsRunOver(group *schedulingv1beta1.PodGroup) bool {
 	status := &group.Status
-	return status.Phase == schedulingv1beta1.PodGroupCompleted && status.Failed == 0 && status.Succeeded >= group.Spec.MinMember &&
+	return status.Phase == schedulingv1beta1.PodGroupCompleted && status.Failed == 0 && status.Succeeded >= group.Spec.Minimum() &&
 		batchv1alpha1.JobOf(group) == nil
 }
 

@@ -85,6 +85,8 @@ type Topology struct {
 	Tree *topology.Tree
 	// Bound of the whole gang.
 	Bound topology.Bound
+	// Note is added to the reason why no domain holds the gang.
+	Note string
 	// Holding are the members that hold room already, and their nodes.
 	Holding map[*gang.Member]string
 	// GroupOf is the group of a member, with the bound of the group. It is "" for a member without one.

@@ -168,7 +168,7 @@ func (c *Controller) recall(group *schedulingv1beta1.PodGroup) ([]*corev1.Pod, m
 // writes, and its minimum has nodes, which its queue is charged for. It is admitted, whatever its queue takes now.
 func (c *Controller) isReplacement(group *schedulingv1beta1.PodGroup, members memberCounts) bool {
 	job := c.jobOf(group)
-	return job != nil && job.Status.State.Phase == batchv1alpha1.Running && members.seated > 0 && members.seated >= group.Spec.MinMember
+	return job != nil && job.Status.State.Phase == batchv1alpha1.Running && members.seated > 0 && members.seated >= group.Spec.Minimum()
 }
 
 // isGoing says whether a PodGroup is being deleted, or the Job is or was that controls it. Its pods go with it.

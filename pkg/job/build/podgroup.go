@@ -77,9 +77,10 @@ func groupClass(job *batchv1alpha1.Job, priorityOf PriorityFunc) string {
 	return cmp.Or(highest, own)
 }
 
-// subGroups expresses the partitions of a task as subgroups of a PodGroup.
+// subGroups expresses the partitions of a task as subgroups of a PodGroup. A task that may not run yet, or has lost pods, has fewer whole ones.
 func subGroups(task *batchv1alpha1.TaskSpec) schedulingv1beta1.SubGroupPolicySpec {
 	size, least := task.PartitionPolicy.PartitionSize, task.PartitionPolicy.MinPartitions
+	least = min(least, task.Replicas/max(1, size))
 	return schedulingv1beta1.SubGroupPolicySpec{
 		Name:           task.Name,
 		SubGroupSize:   &size,

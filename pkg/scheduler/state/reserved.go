@@ -184,6 +184,8 @@ type Entry struct {
 	Holds []reservations.Need
 	// Near keeps a pod close to the members of its gang, nil for no limit.
 	Near *placement.Near
+	// Together is the rest of a surplus group that starts whole, with the pod. It is nil for a pod that starts alone.
+	Together *placement.Problem
 
 	Freed int // held.freed at that time
 }
@@ -249,6 +251,9 @@ func (w *WaitList) LetsOthersGoFirst(pod *corev1.Pod) bool {
 	g, m := w.t.Find(pod.UID)
 	if m == nil || m.State != gang.Waiting || !g.Seated() || w.PodSeats[pod.UID] != nil || pod.Status.NominatedNodeName != "" {
 		return false
+	}
+	if len(g.Groups) > 0 && g.CountIn(gang.Reserved) > 0 {
+		return false // a group that has begun to take its room goes on
 	}
 	s := &w.Sharing
 	taken, waited := s.TurnedBack[pod.UID]

@@ -1,6 +1,8 @@
 package v1beta1
 
 import (
+	"math"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,7 +119,7 @@ type SubGroupPolicySpec struct {
 	// NetworkTopology asks for the members of each sub group to be near each other.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
-	// SubGroupSize is the number of members of each sub group.
+	// SubGroupSize is the number of members of each sub group. A sub group starts with so many members, or not at all.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +optional
@@ -130,7 +132,8 @@ type SubGroupPolicySpec struct {
 	// LabelSelector selects the members that the policy is for.
 	// +optional
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
-	// MatchLabelKeys are the labels whose values tell the sub groups apart.
+	// MatchLabelKeys are the labels whose values tell the sub groups apart. Without any, all members of the policy are one sub group. A member that
+	// lacks one of the labels has no sub group.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=317
@@ -167,12 +170,28 @@ type PodGroupSpec struct {
 	// NetworkTopology asks for members to be near each other in the network.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
-	// SubGroupPolicy divides the members into sub groups. Sizes above one and minimums are not supported yet in a PodGroup that no Job made: the
-	// gang stays Pending.
+	// SubGroupPolicy divides the members into sub groups. The first policy that selects a member counts. The minimums of sub groups belong to the
+	// minimum of the gang.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	SubGroupPolicy []SubGroupPolicySpec `json:"subGroupPolicy,omitempty"`
+}
+
+// Minimum is the number of members that start together: minMember, or what the least sub groups need if that is more.
+func (s *PodGroupSpec) Minimum() int32 {
+	inGroups := int64(0)
+	for i := range s.SubGroupPolicy {
+		p := &s.SubGroupPolicy[i]
+		if p.MinSubGroups != nil {
+			size := int64(1)
+			if p.SubGroupSize != nil {
+				size = max(1, int64(*p.SubGroupSize))
+			}
+			inGroups = min(math.MaxInt32, inGroups+min(math.MaxInt32, size*int64(*p.MinSubGroups)))
+		}
+	}
+	return max(s.MinMember, int32(inGroups))
 }
 
 // PodGroupStatus is what is known of a PodGroup.

@@ -123,6 +123,12 @@ func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod 
 	if entry.Role == state.Held {
 		return reject(cycle, entry.Reason)
 	}
+	if entry.Together != nil {
+		if message := c.placeGroup(ctx, cycle, pod, &entry, nodes); message != "" {
+			c.tracker.WaitList.WaitForReserved(pod, entry)
+			return reject(cycle, message)
+		}
+	}
 	result, status := limit(cycle, pod, entry, c.tracker.EndOf)
 	if near := entry.Near; near != nil && result == nil && status.IsSuccess() {
 		if nodes := c.planner.Nearest(ctx, near, nodes); nodes != nil {
@@ -147,7 +153,7 @@ func (*Coscheduling) Filter(_ context.Context, cycle fwk.CycleState, _ *corev1.P
 // start. Single pods and surplus are left to the plugins behind. A nomination of the member ends: it would keep room from other pods.
 func (c *Coscheduling) PostFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	l := limitsOf(cycle)
-	if c.tracker.Fail(pod) || l != nil && l.rejected {
+	if c.tracker.Fail(pod) || l != nil && (l.rejected || l.entry.Together != nil) {
 		// The plugins behind have not seen a pod in PreFilter that was rejected there.
 		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
@@ -195,7 +201,7 @@ func (c *Coscheduling) Permit(_ context.Context, cycle fwk.CycleState, pod *core
 	case gangs.Reject:
 		return fwk.NewStatus(fwk.Unschedulable, cannotBePlaced), 0
 	}
-	for _, uid := range release {
+	for _, uid := range release { // the pod itself does not wait
 		if waiting := c.handle.GetWaitingPod(uid); waiting != nil {
 			waiting.Allow(Name)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics"
@@ -195,7 +196,40 @@ func TestANarrowBoundHoldsForATime(t *testing.T) {
 	require.Empty(t, w.tracker.Gate(pods[0]))
 	_, _, status := w.preFilter(t, pods[0])
 	assert.Contains(t, status.Message(), `no domain within tier "rack" has room for the 5 members`)
+	assert.Contains(t, status.Message(), "; from 1970-01-01T00:26:40Z on, tier 2 will do")
 	w.clock.Step(10 * time.Minute)
 	require.Empty(t, w.tracker.Gate(pods[0]))
 	w.nodeFor(t, pods[0])
+}
+
+// TestTheNarrowBoundOutlivesARestart: the condition has the time since when the gang waits. The time before its admission does not count.
+func TestTheNarrowBoundOutlivesARestart(t *testing.T) {
+	for name, test := range map[string]struct {
+		phase   schedulingv1beta1.PodGroupPhase
+		waits   int64
+		relaxed bool
+	}{
+		"just admitted":    {schedulingv1beta1.PodGroupInqueue, 0, false},
+		"waits for five":   {schedulingv1beta1.PodGroupInqueue, 700, false},
+		"waits for eleven": {schedulingv1beta1.PodGroupInqueue, 340, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := worldOf(t, &network{hyperNodes: []topology.HyperNode{rack("a", 1), rack("b", 1)}})
+			pods := w.closeGang("g", 9, 9, func(pg *schedulingv1beta1.PodGroup) {
+				pg.Spec.NetworkTopology = nil
+				pg.CreationTimestamp.Time = time.Unix(10, 0)
+				pg.Annotations = map[string]string{schedulingv1beta1.NarrowTopologyAnnotation: "rack@10m"}
+				if test.waits > 0 {
+					pg.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupUnschedulableType, LastTransitionTime: metav1.Unix(test.waits, 0)}}
+				}
+			})
+			require.Empty(t, w.tracker.Gate(pods[0]))
+			_, _, status := w.preFilter(t, pods[0])
+			if test.relaxed {
+				assert.Contains(t, status.Message(), `; it has kept to tier "rack" until 1970-01-01T00:15:40Z`)
+				return
+			}
+			assert.Contains(t, status.Message(), " on, the cluster will do")
+		})
+	}
 }
