@@ -42,6 +42,8 @@ type Member struct {
 	Pod *corev1.Pod
 	// Task of the member, or "".
 	Task string
+	// TaskOrder is the position of the task in the Job, 0 if it is not known.
+	TaskOrder int
 	// Index of the member in its task.
 	Index int
 	// Version is the incarnation of the gang that the member belongs to.

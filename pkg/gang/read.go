@@ -33,6 +33,9 @@ func MemberOf(pod *corev1.Pod, requests resources.List) *Member {
 	if index, err := strconv.Atoi(pod.Annotations[batchv1alpha1.TaskIndexKey]); err == nil {
 		m.Index = index
 	}
+	if order, err := strconv.Atoi(pod.Annotations[schedulingv1beta1.TaskOrderAnnotation]); err == nil {
+		m.TaskOrder = order
+	}
 	if version, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 64); err == nil {
 		m.Version = version
 	}

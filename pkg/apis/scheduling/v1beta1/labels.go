@@ -39,6 +39,9 @@ const (
 	TopologyPathAnnotation = "muster.sh/topology-path"
 )
 
+// TaskOrderAnnotation is the position of a pod's task in the Job, from 0. Pods of Jobs with a network topology have it: ranks follow it.
+const TaskOrderAnnotation = "muster.sh/task-order"
+
 // TakesNoJobsLabel stands on a Queue that takes no Jobs, and on no other. Its value says why. The controller keeps it, so that admission
 // looks at these Queues only.
 const TakesNoJobsLabel = "muster.sh/takes-no-jobs"

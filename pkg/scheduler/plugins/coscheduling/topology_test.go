@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/placement"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/pkg/topology"
 )
@@ -183,6 +184,36 @@ func TestAGangWaitsForItsTopology(t *testing.T) {
 			assert.Equal(t, "a-", w.nodeFor(t, pods[0])[:2])
 		})
 	}
+}
+
+// TestTiersOutOfRange: a tier above all domains allows any nodes, and one below all of them none.
+func TestTiersOutOfRange(t *testing.T) {
+	for tier, want := range map[int]string{99: "", 3: "", 0: "no domain within tier 0 has room for the 5 members that start together; no domain is that close"} {
+		w := worldOf(t, &network{hyperNodes: []topology.HyperNode{rack("a", 2), rack("b", 2)}})
+		pods := w.closeGang("g", 5, 5, func(pg *schedulingv1beta1.PodGroup) { pg.Spec.NetworkTopology.HighestTierAllowed = &tier })
+		require.Empty(t, w.tracker.Gate(pods[0]))
+		_, _, status := w.preFilter(t, pods[0])
+		assert.Equal(t, want == "", status.IsSuccess(), tier)
+		assert.Contains(t, status.Message(), want, tier)
+	}
+}
+
+// TestADecisionOnAnEarlierTreeIsRefused: labels have changed between the snapshot and the commit. The gang is decided again.
+func TestADecisionOnAnEarlierTreeIsRefused(t *testing.T) {
+	seen := &network{hyperNodes: []topology.HyperNode{rack("a", 1), rack("b", 1)}}
+	w := worldOf(t, seen)
+	pods := w.closeGang("g", 2, 2, nil)
+	require.Empty(t, w.tracker.Gate(pods[0]))
+	snapshot := w.tracker.Decisions.Snapshot(pods[0])
+	require.NotNil(t, snapshot)
+	decision := w.plugin.planner.DecideWithin(t.Context(), &snapshot.Problem, w.nodes)
+	require.Equal(t, placement.Possible, decision.Feasibility)
+	seen.hyperNodes = seen.hyperNodes[1:]
+	w.tracker.Topology.Changed()
+	_, ok := w.tracker.Decisions.Commit(snapshot, decision)
+	assert.False(t, ok)
+	require.Empty(t, w.tracker.Gate(pods[0]))
+	assert.Equal(t, "b-", w.nodeFor(t, pods[0])[:2])
 }
 
 // TestANarrowBoundHoldsForATime, and then the wider one.
