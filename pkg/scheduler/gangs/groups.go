@@ -23,6 +23,10 @@ func (t *store) groupOf(g *gang.Group, m *gang.Member) *placement.Problem {
 		Held:     t.WaitList.AssumedByOthers(g, priority),
 	}
 	for _, reserved := range t.WaitList.ReservedFrom(g, gang.Requests(members)) {
+		if !reserved.Start.IsZero() {
+			problem.Kept = append(problem.Kept, t.WaitList.KeptFrom(reserved))
+			continue
+		}
 		state.AddAmounts(problem.Held, reserved.Amounts)
 	}
 	var missing string
