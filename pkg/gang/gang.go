@@ -337,7 +337,7 @@ func (g *Gang) taskMinimums() map[string]int {
 	return g.MinTaskMember
 }
 
-// shortOf is the number of members that are missing to the minimum, to every task's minimum and to the least groups. n selects which members
+// shortOf is the number of members that are missing to the minimum, the minimums of tasks and the least groups. n selects which members
 // count. The task and the group of a succeeded member are not known any more: it fills any gap.
 func (g *Gang) shortOf(n func(counts) int) int {
 	taskGaps := 0

@@ -138,7 +138,7 @@ func (g *Gang) ShortGroups() *GroupPolicy {
 	return nil
 }
 
-// LacksLabel names a member that has no group for want of a label, the first in the alphabet, and the label. Both are "" if there is none.
+// LacksLabel names a member that has no group for want of a label, and the label. Both are "" if there is none.
 func (g *Gang) LacksLabel() (pod, label string) {
 	if len(g.Groups) == 0 {
 		return "", ""
@@ -152,7 +152,7 @@ func (g *Gang) LacksLabel() (pod, label string) {
 }
 
 // bundles are the waiting members that start together, in the order of their first ones. That is the rest of a group, or a single member.
-// Groups that cannot become whole are left out, and members beyond the size of a group that is not whole yet.
+// Groups that cannot become whole are left out. So are members beyond the size of a group that is not whole yet.
 func (g *Gang) bundles(waiting []*Member) (bundles [][]*Member) {
 	at := map[groupKey]int{} // index of the group's bundle, -1 if none of its members may start
 	for _, m := range waiting {
@@ -181,8 +181,8 @@ func (g *Gang) bundles(waiting []*Member) (bundles [][]*Member) {
 // gone is the number of members that have succeeded or failed. Their groups are not known any more, so they may be of any.
 func (g *Gang) gone() int { return g.succeeded() + g.Failed }
 
-// Companions are the waiting members that surplus must start with: the rest of its group, if none of it is bound. They are nil for a member
-// that starts alone.
+// Companions are the waiting members that surplus must start with: the rest of its group. They are nil for a member that starts alone. It
+// does if some of its group is bound already.
 func (g *Gang) Companions(m *Member) []*Member {
 	if len(g.Groups) == 0 {
 		return nil
@@ -198,7 +198,7 @@ func (g *Gang) Companions(m *Member) []*Member {
 	return rest[:min(len(rest), p.Size-g.groups[key].held)]
 }
 
-// AwaitsGroup says whether surplus must not be tried: its group is not whole and has not begun, and too few of it exist or others come first.
+// AwaitsGroup says whether surplus must not be tried. Its group has not begun, and too few of it exist or others come first.
 func (g *Gang) AwaitsGroup(m *Member) bool {
 	if len(g.Groups) == 0 {
 		return false

@@ -178,7 +178,7 @@ type PodGroupSpec struct {
 	SubGroupPolicy []SubGroupPolicySpec `json:"subGroupPolicy,omitempty"`
 }
 
-// Minimum is the number of members that start together: minMember, or what the least sub groups need if that is more.
+// Minimum is the number of members that start together. It is minMember, or more if the least sub groups need more.
 func (s *PodGroupSpec) Minimum() int32 {
 	inGroups := int64(0)
 	for i := range s.SubGroupPolicy {

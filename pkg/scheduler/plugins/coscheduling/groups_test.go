@@ -79,8 +79,8 @@ func TestASurplusGroupStartsWhole(t *testing.T) {
 	assert.Equal(t, []string{Name}, w.waiting[pods[2].UID].allowedBy)
 }
 
-// TestASurplusGroupStartsWholeOrNotAtAll: without room for all of it none is tried, and the members that wait in Permit give their room back
-// when another finds none or does not come.
+// TestASurplusGroupStartsWholeOrNotAtAll: without room for all of it no member is tried. Members that wait in Permit give their room back when
+// another one finds none or does not come.
 func TestASurplusGroupStartsWholeOrNotAtAll(t *testing.T) {
 	full := mustertesting.MakePod("old").Node("b-1").Requests("cpu", "4").Obj()
 	w := worldOf(t, &network{hyperNodes: []topology.HyperNode{rack("a", 1), rack("b", 1)}}, full)
