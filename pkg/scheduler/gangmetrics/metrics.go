@@ -76,7 +76,7 @@ type Metrics struct {
 	Drift       *metrics.Gauge
 	Plans       *metrics.HistogramVec
 	PlanErrors  *metrics.HistogramVec
-	Planned     *metrics.Gauge
+	PlanGangs   *metrics.Gauge
 	gangs       *metrics.Desc // these and the following are computed when they are collected
 	used        *metrics.Desc
 	assumed     *metrics.Desc
@@ -125,7 +125,7 @@ func New() *Metrics {
 	m.Plans = times("muster_plan_duration_seconds", "Time to plan when the gangs that wait start. The scheduling loop does not wait for it.", 0.0001)
 	m.PlanErrors = times("muster_plan_error_ratio", "How long gangs have waited since a plan, as a part of how long they were expected to, by horizon: "+
 		"the expected wait was at most 1m, 10m, 1h or 6h, or more.", 1.0/64, "horizon")
-	m.Planned = m.Number("muster_plan_gangs", "Waiting gangs in the last plan. The first 1,000 are planned.")
+	m.PlanGangs = m.Number("muster_plan_gangs", "Waiting gangs in the last plan, which has the first 1,000.")
 	return m
 }
 

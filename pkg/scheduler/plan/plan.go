@@ -43,7 +43,7 @@ type Room struct {
 	ratios  *ratios
 	limiter flowcontrol.PassiveRateLimiter
 	last    signature
-	planned time.Time
+	madeAt  time.Time
 	known   map[state.Key]*record
 	// unsaid: gangs that are to get a plan have none yet.
 	unsaid bool
@@ -96,10 +96,10 @@ func (r *Room) Look(ctx context.Context) {
 	now := r.clock.Now()
 	r.settle(ctx, now)
 	next := r.signature()
-	if next == r.last && !r.unsaid && now.Sub(r.planned) < freshness {
+	if next == r.last && !r.unsaid && now.Sub(r.madeAt) < freshness {
 		return
 	}
-	r.last, r.planned, r.unsaid = next, now, false
+	r.last, r.madeAt, r.unsaid = next, now, false
 	snapshot := r.survey.take(now)
 	if snapshot == nil {
 		return
@@ -107,7 +107,7 @@ func (r *Room) Look(ctx context.Context) {
 	begun := time.Now()
 	starts := timeline.Plan(&snapshot.Cluster)
 	r.tracker.Metrics.Plans.WithLabelValues().Observe(time.Since(begun).Seconds())
-	r.tracker.Metrics.Planned.Set(float64(len(starts)))
+	r.tracker.Metrics.PlanGangs.Set(float64(len(starts)))
 	for i := range starts {
 		r.tell(ctx, snapshot, i, &starts[i])
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-sched/muster/pkg/timeline"
 )
 
-// mostGangs is how many waiting gangs are planned: the first in line.
+// mostGangs is how many waiting gangs a plan has: the first in line.
 const mostGangs = 1000
 
 // Snapshot is the cluster at one time, as a plan sees it.

@@ -38,7 +38,7 @@ func (s *Snapshot) planOf(i int, start *timeline.Start, past *ratios) *schedulin
 	return plan
 }
 
-// inSeconds is a time as the API keeps it. It is rounded up, so that nothing is expected to start too early.
+// inSeconds is a time as the API keeps it, or a part of a second later. No gang is expected too early.
 func inSeconds(t time.Time) metav1.Time {
 	if whole := t.Truncate(time.Second); !whole.Equal(t) {
 		t = whole.Add(time.Second)
