@@ -23,7 +23,7 @@ type ending struct {
 // earliest finds the earliest time at which the members fit, as far as is known of what ends when, and places for them then. It is nil if there
 // is none. Pods of a higher priority are waited for, too: only nothing is kept from such.
 func (v *view) earliest(p *Problem, before [][]Place) *Places {
-	if p.EndOf == nil {
+	if p.EndOf == nil || p.NoStart {
 		return nil
 	}
 	later := v.whatIf()

@@ -55,6 +55,8 @@ type Problem struct {
 	Now time.Time
 	// OnlyWithStart asks for places to reserve only if their start is known.
 	OnlyWithStart bool
+	// NoStart asks for places to reserve as if the end of nothing were known.
+	NoStart bool
 	// Exact: the members must go exactly where the decision says. The last time they went to other nodes and failed.
 	Exact bool
 	// Reserved are the places that are reserved for the gang already, nil if there are none.

@@ -225,7 +225,13 @@ func (b *Book[K]) isOutdated(n *Nodes[K], now time.Time) bool {
 	if n.Start.IsZero() {
 		return now.Sub(n.since) >= b.renewal()
 	}
-	return now.Sub(n.chosenAt) >= startPause && (n.moved != b.moved || !now.Before(n.Start))
+	return now.Sub(n.chosenAt) >= startPause && (n.moved != b.moved || !now.Before(n.Start) || b.isInVain(b.gangs[n.Key], now))
+}
+
+// isInVain says whether the first start of a gang has passed for so long that the estimates must be wrong. Who says less than he runs is let past
+// the gang and delays it.
+func (b *Book[K]) isInVain(w *waiting[K], now time.Time) bool {
+	return !w.promise.start.IsZero() && now.Sub(w.promise.start) >= b.renewal()
 }
 
 // BackOff reserves no places for a gang until it is time to look again. The next gang in order has its turn.

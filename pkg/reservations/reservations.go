@@ -13,6 +13,7 @@
 //
 // A reservation may have a start: the time at which what runs in its places will have ended, as far as is known. It is made at once for the first
 // gang of each queue, and keeps room only from what would still run then (backfill). That of the gang that ranks first holds against all queues.
+// When the start has passed for long, the estimates are wrong, and a starving gang gets a reservation without one.
 //
 // The package is pure: it knows no lock, no client and no clock.
 package reservations
@@ -547,6 +548,8 @@ type Standing struct {
 	Choose bool
 	// OnlyWithStart: they are to be reserved only if a start is known.
 	OnlyWithStart bool
+	// NoStart: they are to be reserved without one. All that comes free there is kept for the gang.
+	NoStart bool
 	// NoPlaces: there are no places to reserve, for now.
 	NoPlaces bool
 	// QuotaReserved: quota is reserved for the gang.
@@ -563,6 +566,7 @@ func (b *Book[K]) StandingOf(key K, now time.Time) Standing {
 	}
 	s := Standing{NoPlaces: w.room.noPlaces && now.Before(w.room.retryAt), QuotaReserved: !w.reserved.IsZero()}
 	s.OnlyWithStart = b.bounds.Starts && !b.mayHoldAll(w, now)
+	s.NoStart = !s.OnlyWithStart && b.isInVain(w, now)
 	if !b.IsHolder(key) {
 		s.Choose = b.due(w.rank.Queue, now) == w
 		return s

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -143,12 +142,11 @@ func TestTheFirstOfAllStartsHoldsAgainstAllQueues(t *testing.T) {
 	b.Bypassed(startIn("b"), at(6))
 	assert.Equal(t, []string{"late"}, keepers(b, "c"))
 
-	patience, _ := quota.Turn(defaultRenewal, 0)
 	b.ReserveNodes("late", starting("n", 300), at(100))
-	b.Tick(at(100).Add(patience - time.Second))
+	b.Tick(at(100).Add(defaultRenewal - time.Second))
 	assert.Equal(t, []string{"late"}, keepers(b, "c"))
 	b.TakeEvents()
-	b.Tick(at(100).Add(patience))
+	b.Tick(at(100).Add(defaultRenewal))
 	assert.Empty(t, keepers(b, "c"), "its first start has passed for long: the estimates are wrong")
 	assert.Equal(t, []string{"late"}, keepers(b, "a"))
 	assert.True(t, b.TakeEvents().RoomFreed)
@@ -182,4 +180,22 @@ func TestWhenAStartIsFoundAnew(t *testing.T) {
 	b.ReserveNodes("g", starting("n", 92), at(90))
 	assert.False(t, b.TakeEvents().RoomFreed)
 	assert.False(t, b.StandingOf("g", at(5000)).Renew, "its places are chosen by time, none are avoided")
+}
+
+// TestAStarvingGangWhoseStartIsInVainNeedsNone: who says less than he runs is let past it. In the end all that comes free is kept for it.
+func TestAStarvingGangWhoseStartIsInVainNeedsNone(t *testing.T) {
+	b := withStarts()
+	b.SetBounds(Bounds{Starts: true, Age: time.Minute})
+	b.WaitForRoom("g", in("a", 0), nil, at(0))
+	b.ReserveNodes("g", starting("n", 100), at(0))
+	for seconds, noStart := range map[int]bool{30: false, 90: false, 159: false, 160: true, 1000: true} {
+		assert.Equal(t, noStart, b.StandingOf("g", at(seconds)).NoStart, "after %d s", seconds)
+	}
+	b.ReserveNodes("g", starting("n", 500), at(155))
+	b.TakeEvents()
+	b.Tick(at(160))
+	assert.Equal(t, []string{"g"}, b.TakeEvents().Decide, "though its start has not come")
+	b.ReserveNodes("g", on("n"), at(160))
+	assert.True(t, b.ReservedFor("g").HoldsAgainst(startIn("b"), at(161), true))
+	assert.Equal(t, []string{"g"}, keepers(b, "b"), "it has its turn against all queues")
 }

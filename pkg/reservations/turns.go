@@ -80,15 +80,13 @@ func (b *Book[K]) isTurnOver(w *waiting[K], now time.Time) bool {
 	return !w.attempting && now.Sub(b.turns.since) >= own || !b.isWide(w, b.nodes[w.rank.Queue])
 }
 
-// settleFirst finds the gang that ranks first of those with a start. Its reservation holds against all queues. A start that has not been kept for
-// long is of no use to others: the estimates are wrong.
+// settleFirst finds the gang that ranks first of those with a start. Its reservation holds against all queues, unless its start is in vain.
 func (b *Book[K]) settleFirst(now time.Time) {
 	t, before := &b.turns, b.turns.first
-	patience, _ := quota.Turn(b.renewal(), 0)
 	t.first = nil
 	for _, n := range b.nodes {
 		w := b.gangs[n.Key]
-		if !n.Start.IsZero() && now.Sub(w.promise.start) < patience && (t.first == nil || w.rank.Compare(t.first.rank) < 0) {
+		if !n.Start.IsZero() && !b.isInVain(w, now) && (t.first == nil || w.rank.Compare(t.first.rank) < 0) {
 			t.first = w
 		}
 	}

@@ -81,7 +81,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 		Held:     c.t.WaitList.AssumedByOthers(g, c.t.PriorityOf(g)),
 		Exact:    g.Retry.Exact,
 		Reserved: standing.Places, Reserve: standing.Choose, Renew: standing.Renew, Avoid: standing.Avoid, NoPlaces: standing.NoPlaces,
-		OnlyWithStart: standing.OnlyWithStart, EndOf: c.t.EndOf, Now: now,
+		OnlyWithStart: standing.OnlyWithStart, NoStart: standing.NoStart || c.t.Settings.Args.ReservationDepth == 0, EndOf: c.t.EndOf, Now: now,
 	}
 	if queue := c.t.Quota.QueueOf(s.account); queue != "" {
 		s.Problem.OwnQueue = func(pod *corev1.Pod) bool { return c.t.Quota.IsChargedTo(pod, queue) }

@@ -34,8 +34,8 @@ const maxLimit = 100 * 365 * 24 * time.Hour
 // takes the lock.
 func (t *State) EndOf(pod *corev1.Pod) (time.Time, bool) {
 	switch {
-	case pod.DeletionTimestamp != nil:
-		return pod.DeletionTimestamp.Time, true
+	case pod.DeletionTimestamp != nil: // when its time is over, nobody knows what it waits for
+		return pod.DeletionTimestamp.Time, t.Clock.Now().Before(pod.DeletionTimestamp.Time)
 	case gang.IsOfDaemonSet(pod) || pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
 		return time.Time{}, false
 	}
