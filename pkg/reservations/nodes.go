@@ -296,6 +296,15 @@ func (b *Book[K]) due(queue string, now time.Time) *waiting[K] {
 	return nil
 }
 
+// BecomesFirst says whether a gang that lacks no room yet would be the first of its queue to do so, and may get a start then.
+func (b *Book[K]) BecomesFirst(key K, rank Rank, now time.Time) bool {
+	w, line := b.gangs[key], b.room[rank.Queue]
+	if !b.bounds.Starts || w != nil && now.Before(w.promise.retryAt) {
+		return false
+	}
+	return line == nil || !line.members.Has(w) && rank.Compare(line.first().rank) < 0
+}
+
 // decideFirst has the gang of a queue decided that should get a reservation of places.
 func (b *Book[K]) decideFirst(queue string, now time.Time) {
 	if w := b.due(queue, now); w != nil && !b.holds(w) {

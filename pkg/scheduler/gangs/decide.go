@@ -71,7 +71,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	s := &Snapshot{
 		Key: g.Key, scout: m.UID, account: g.PodGroup.Account, changes: g.Changes, released: c.t.WaitList.Held.Returned, begun: now, unwoken: phase == gang.Unschedulable,
 	}
-	standing := c.t.WaitList.Book.StandingOf(g.Key, now)
+	standing := c.t.WaitList.StandingOf(g, now)
 	s.QuotaReserved, s.retryIn = standing.QuotaReserved, standing.RetryIn
 	s.Problem = placement.Problem{
 		Members:  members,

@@ -53,7 +53,7 @@ func TestWhenPodsAreExpectedToEnd(t *testing.T) {
 		"a later one ends with it":               {boundAt(memberNamed("m1").Obj(), 300), 606},
 		"surplus does, too":                      {boundAt(memberNamed("m2").Obj(), 400), 606},
 		"a gang of which nobody knows":           {boundAt(mustertesting.MakePod("u0").UID("u0").Group("u").SchedulerName("muster").Obj(), 5), -1},
-		"a member that holds room":               {mustertesting.MakePod("v0").UID("v0").Group("v").SchedulerName("muster").Obj(), 500 + 60},
+		"a member that holds room":               {mustertesting.MakePod("v0").UID("v0").Group("v").SchedulerName("muster").Obj(), 500 + 2 + 60},
 		"a pod of which nobody knows":            {boundAt(singleNamed("s", "").Obj(), 5), -1},
 		"a pod whose user says so":               {boundAt(estimated(singleNamed("s", "").Obj(), "10m"), 5), 606},
 		"its estimate is no duration":            {boundAt(estimated(singleNamed("s", "").Obj(), "soon"), 5), -1},

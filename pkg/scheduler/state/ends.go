@@ -44,6 +44,8 @@ func (t *State) EndOf(pod *corev1.Pod) (time.Time, bool) {
 	now := t.Clock.Now()
 	g, m := t.Find(pod.UID)
 	switch {
+	case m == nil && !t.IsThere(pod): // it is gone, and a scheduling cycle does not know yet
+		return now, true
 	case m == nil || !g.PodGroup.Exists:
 		return estimateOfPod(pod).End(begunBy(pod, now), now)
 	case m.Version != g.Version() || g.Began.IsZero():
@@ -52,12 +54,12 @@ func (t *State) EndOf(pod *corev1.Pod) (time.Time, bool) {
 	return t.EstimateOf(g).End(g.Began, now)
 }
 
-// begunBy is when a pod began to run. One that is not bound yet begins now.
+// begunBy is when a pod began to run. One that is not bound yet is about to begin.
 func begunBy(pod *corev1.Pod, now time.Time) time.Time {
 	if c := gang.ScheduledCondition(pod); c != nil && c.Status == corev1.ConditionTrue || pod.Status.StartTime != nil {
 		return gang.BoundAt(pod)
 	}
-	return now
+	return now.Add(placing)
 }
 
 // endIfStarted is when a pod without a gang (nil), surplus of a gang, or a whole gang would end if it started now. It is false if nobody knows.

@@ -25,6 +25,16 @@ type WaitList struct {
 // NewWaitList makes the view of reserved room on a state.
 func NewWaitList(t *State, q *Quota) *WaitList { return &WaitList{t, q, t.Waiting} }
 
+// StandingOf is the book's input for a decision on a gang. One that would be the first of its queue gets places with a start at once: what is
+// decided next might take its room.
+func (w *WaitList) StandingOf(g *gang.Group, now time.Time) reservations.Standing {
+	standing := w.Book.StandingOf(g.Key, now)
+	if !standing.Choose && !standing.NoPlaces && standing.Places == nil && w.Book.BecomesFirst(g.Key, w.t.Rank(g), now) {
+		standing.Choose, standing.OnlyWithStart = true, true
+	}
+	return standing
+}
+
 // ReserveNodes reserves the places that a decision has found for a waiting gang. It drops the reservation if the decision found none.
 func (w *WaitList) ReserveNodes(g *gang.Group, d *placement.Decision, now time.Time) {
 	switch {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -61,11 +62,12 @@ type running struct {
 
 // Replay runs jobs through the real scheduler in virtual time, by a rule, and returns when each began.
 func Replay(t *testing.T, cluster Cluster, jobs []Job, rule Rule) (ran []Ran, err error) {
-	synctest.Test(t, func(*testing.T) { ran, err = replayInBubble(cluster, jobs, rule) })
+	synctest.Test(t, func(*testing.T) { ran, err = replayInBubble(cluster, jobs, rule, nil) })
 	return ran, err
 }
 
-func replayInBubble(cluster Cluster, jobs []Job, rule Rule) ([]Ran, error) {
+// replayInBubble runs jobs. Every second of their time, look may look at the scheduler, and have it restarted; nil for none.
+func replayInBubble(cluster Cluster, jobs []Job, rule Rule, look func(*simulation.Scheduler) (restart bool)) ([]Ran, error) {
 	r := &replay{
 		api: simulation.New(), began: time.Now(), gangs: map[string]*running{}, pending: len(jobs), done: make(chan struct{}),
 		ran: make([]Ran, len(jobs)),
@@ -81,21 +83,49 @@ func replayInBubble(cluster Cluster, jobs []Job, rule Rule) ([]Ran, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := simulation.Start(ctx, r.api, simulation.Options{Profile: *profile, Intercept: r.intercept})
-	if err != nil {
-		cancel()
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- r.schedule(ctx, simulation.Options{Profile: *profile, Intercept: r.intercept}, look) }()
+	played := make(chan error, 1)
+	go func() { played <- r.play(jobs, rule) }()
+	select {
+	case err = <-ended: // it could not be started
 		return nil, err
+	case err = <-played:
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.Run(ctx)
-	}()
-	err = r.play(jobs, rule)
 	cancel()
-	<-ended
-	s.Shutdown()
-	return r.ran, err
+	return r.ran, errors.Join(err, <-ended)
+}
+
+// schedule runs the scheduler until the context ends. It is stopped and started again when look says so.
+func (r *replay) schedule(ctx context.Context, options simulation.Options, look func(*simulation.Scheduler) bool) error {
+	for ctx.Err() == nil {
+		life, end := context.WithCancel(ctx)
+		s, err := simulation.Start(life, r.api, options)
+		if err != nil {
+			end()
+			return err
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.Run(life)
+		}()
+		for look != nil && life.Err() == nil {
+			select {
+			case <-life.Done():
+			case <-time.After(time.Second):
+				synctest.Wait()
+				if look(s) {
+					end()
+				}
+			}
+		}
+		<-ended
+		end()
+		s.Shutdown()
+	}
+	return nil
 }
 
 func profileOf(rule Rule) (*schedulerapi.KubeSchedulerProfile, error) {
