@@ -132,11 +132,8 @@ func TestWhoIsLetPastAStart(t *testing.T) {
 		require.True(t, ok)
 		return s
 	}
-	now := clock.Now()
-	decide(now)
-	require.True(t, isWoken(tr.Gangs[keyNamed("large")]), "it is decided again, as the first of all")
-	s := decide(now.Add(10 * time.Minute))
-	require.True(t, s.Problem.OnlyWithStart)
+	s := decide(clock.Now().Add(10 * time.Minute))
+	require.True(t, s.Problem.Reserve && s.Problem.OnlyWithStart, "it becomes the first of all")
 	clock.Step(time.Second)
 
 	for name, c := range map[string]struct {
