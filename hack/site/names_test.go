@@ -45,7 +45,7 @@ func filesNamed(sources map[string]string, name string) (found []string) {
 	return found
 }
 
-// declares says whether a source has a function, a type, a field, a value or an embedded type of that name.
+// declares says whether a source has a function, a type, a field or a value of that name.
 func declares(source, name string) bool {
 	name = regexp.QuoteMeta(name)
 	return regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + name + `\b|^type ` + name + `\b|^(var |const )?\t*([\w, ]+, )?` + name + `\b|\.` + name + `$|\b` + name + ` :?= `).
