@@ -149,3 +149,21 @@ func TestSurplusThatIsTakenCostsNothingMore(t *testing.T) {
 	assert.Equal(t, cost{class: w.candidates[whole].class, wholeGangs: 1, pods: 1}, o.cost)
 	assert.Equal(t, 1, o.gain)
 }
+
+// TestAMemberThatHasItsPlaceCountsOnItsNode: two members want the same host port. One finds room on n1 as it is, so a second place is needed on
+// another node. Evictions on n1 do not help.
+func TestAMemberThatHasItsPlaceCountsOnItsNode(t *testing.T) {
+	port := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
+	}
+	small := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("500m")
+	}
+	nodes := []*corev1.Node{nodeIn("z1", "n1", 2), nodeIn("z1", "n2", 1), nodeIn("z1", "n3", 1)}
+	planner, infos := plannerOn(t, nodes, in("a", "a", on("n1")), in("b", "b", on("n2")), in("c", "c1", on("n3"), small), in("c", "c2", on("n3"), small))
+	all := singlesOn(infos)
+	ranked := []*Victim{all[2], all[3], all[0], all[1]} // by rank alone, both pods of n3 would go
+	seat := planner.MakeRoom(t.Context(), problemOf(some(2, "m", port)), infos, ranked, allow{})
+	require.NotNil(t, seat)
+	assert.Equal(t, []string{"b"}, namesOf(seat.Victims))
+}
