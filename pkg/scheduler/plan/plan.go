@@ -26,6 +26,8 @@ import (
 const (
 	// period is the least time between two plans.
 	period = 3 * time.Second
+	// restFor is how many times as long as a plan took nothing is done, so that the scheduling loop keeps the processor.
+	restFor = 20
 	// freshness is after how long a plan is made anew though nothing has changed: what outlives its estimate ends later.
 	freshness = 15 * time.Second
 	// writesPerSecond bounds the writes of all gangs together.
@@ -70,12 +72,14 @@ type expected struct{ made, start time.Time }
 func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
 	core := handle.SharedInformerFactory().Core().V1()
 	r := New(tracker, tracker.Feed.Client, tracker.Clock, newSurvey(tracker, core.Nodes().Lister(), core.Pods().Lister()))
-	for {
+	for pause := period; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.clock.After(period):
+		case <-r.clock.After(pause):
+			begun := r.clock.Now()
 			r.Look(ctx)
+			pause = max(period, restFor*r.clock.Since(begun))
 		}
 	}
 }
