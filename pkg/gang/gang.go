@@ -348,7 +348,7 @@ func (g *Gang) shortOf(n func(counts) int) int {
 	if short := max(0, g.MinMember-n(g.total)-succeeded, taskGaps-succeeded); short > 0 {
 		return short
 	}
-	return max(0, g.groupGapBy(n)-succeeded)
+	return max(0, g.gapBy(g.groups, n)-succeeded)
 }
 
 func all(c counts) int   { return c.all }
@@ -503,7 +503,7 @@ func (s *seats) short(g *Gang) int {
 	if short := max(0, g.MinMember-s.total-succeeded, gaps-succeeded); short > 0 || !g.hasLeastGroups() {
 		return short
 	}
-	return max(0, g.groupGap(maps.All(s.ofGroup))-succeeded)
+	return max(0, g.groupGap(maps.Keys(s.ofGroup), func(key groupKey) int { return s.ofGroup[key] })-succeeded)
 }
 
 // UIDs are the UIDs of some members.

@@ -43,7 +43,6 @@ type Group struct {
 	Timestamps   Timestamps // of its steps
 	Joined       time.Time  // when the last member came
 	Began        time.Time  // when the first member of the current incarnation was bound; zero while none is
-	Admitted     time.Time  // since when it is known to be admitted
 	Reporting    bool       // the reporter is about to look
 	Conditions   int        // how often members' conditions may have changed
 	Changes      int        // how often the input of decisions has changed
@@ -74,6 +73,7 @@ type PodGroup struct {
 	Reserved resources.List
 	Bound    int64             // the last incarnation whose minimum was bound, as the status says; -1 if none was
 	Topology *Topology         // how close the members must be in the network, nil if that does not matter
+	Admitted time.Time         // since when it is known to be admitted
 	Waits    time.Time         // since when its condition says that it waits, although it is admitted; zero if it does not
 	Runtime  runtimes.Estimate // how long it is expected to run
 	// Minimum is what the minimum needs in all, as the PodGroup says. It counts while no pod exists.
@@ -133,8 +133,8 @@ type Timestamps struct {
 func (g *Group) Take(pg *schedulingv1beta1.PodGroup, named string) (differs bool) {
 	before, spec := g.PodGroup, g.Spec
 	g.PodGroup = PodGroup{
-		Exists: true, UID: pg.UID, Version: pg.ResourceVersion, Created: g.PodGroup.Created, Named: named, Account: g.PodGroup.Account,
-		Class: pg.Spec.PriorityClassName, Phase: pg.Status.Phase, Failed: pg.Status.Failed, Bound: lastBound(pg),
+		Exists: true, UID: pg.UID, Version: pg.ResourceVersion, Created: g.PodGroup.Created, Admitted: g.PodGroup.Admitted, Named: named,
+		Account: g.PodGroup.Account, Class: pg.Spec.PriorityClassName, Phase: pg.Status.Phase, Failed: pg.Status.Failed, Bound: lastBound(pg),
 		Reserved: resources.FromResourceList(pg.Status.Reserved), Topology: TopologyOf(pg),
 		Runtime: runtimes.OfGroup(pg), Waits: waitsSince(pg),
 		Minimum: resources.FromResourceList(ptr.Deref(pg.Spec.MinResources, nil)), Plan: pg.Status.Plan,
@@ -182,7 +182,7 @@ func waitsSince(pg *schedulingv1beta1.PodGroup) time.Time {
 
 // WaitedFor is how long a gang has waited for room since its queue admitted it.
 func (g *Group) WaitedFor(now time.Time) time.Duration {
-	since := g.Admitted
+	since := g.PodGroup.Admitted
 	if !g.PodGroup.Waits.IsZero() {
 		since = g.PodGroup.Waits
 	}
@@ -193,7 +193,7 @@ func (g *Group) WaitedFor(now time.Time) time.Duration {
 func (g *Group) Renew(created time.Time) {
 	g.PodGroup = PodGroup{Account: g.PodGroup.Account, Created: created}
 	g.FixedPriority, g.Refusal = nil, nil
-	g.MinimumBound, g.Timestamps, g.OutcomeUntil, g.Admitted = false, Timestamps{}, time.Time{}, time.Time{}
+	g.MinimumBound, g.Timestamps, g.OutcomeUntil = false, Timestamps{}, time.Time{}
 }
 
 // LosePodGroup notes that the PodGroup is gone.

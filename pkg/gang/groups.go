@@ -82,11 +82,11 @@ func (s *Spec) GroupOf(m *Member) (name string, bound topology.Bound) {
 	return "", topology.Bound{}
 }
 
-// groupGap is the number of members that are missing to the least whole groups of each policy. sizes has the members of each group.
-func (s *Spec) groupGap(sizes iter.Seq2[groupKey, int]) (gap int) {
+// groupGap is the number of members that are missing to the least whole groups of each policy. size has the number of members of a group.
+func (s *Spec) groupGap(groups iter.Seq[groupKey], size func(groupKey) int) (gap int) {
 	missing := make([][]int, len(s.Groups)) // of each policy, in each group
-	for key, n := range sizes {
-		missing[key.policy] = append(missing[key.policy], max(0, s.Groups[key.policy].Size-n))
+	for key := range groups {
+		missing[key.policy] = append(missing[key.policy], max(0, s.Groups[key.policy].Size-size(key)))
 	}
 	for i := range s.Groups {
 		p := &s.Groups[i]
@@ -107,18 +107,12 @@ func (s *Spec) hasLeastGroups() bool {
 	return slices.ContainsFunc(s.Groups, func(p GroupPolicy) bool { return p.Least > 0 })
 }
 
-// groupGapBy is the gap of the members that n selects.
-func (g *Gang) groupGapBy(n func(counts) int) int {
-	if !g.hasLeastGroups() {
+// gapBy is the gap of the members that n selects.
+func (s *Spec) gapBy(groups map[groupKey]counts, n func(counts) int) int {
+	if !s.hasLeastGroups() {
 		return 0
 	}
-	return g.groupGap(func(yield func(groupKey, int) bool) {
-		for key, c := range g.groups {
-			if !yield(key, n(c)) {
-				return
-			}
-		}
-	})
+	return s.groupGap(maps.Keys(groups), func(key groupKey) int { return n(groups[key]) })
 }
 
 // ShortGroups is the first policy of which fewer whole groups exist than belong to the minimum. It is nil if there is none.
@@ -130,8 +124,7 @@ func (g *Gang) ShortGroups() *GroupPolicy {
 				of.Groups[j].Least = 0
 			}
 		}
-		alone := Gang{Spec: of, groups: g.groups}
-		if alone.groupGapBy(all) > g.succeeded() {
+		if of.gapBy(g.groups, all) > g.succeeded() {
 			return &g.Groups[i]
 		}
 	}
@@ -174,12 +167,9 @@ func (g *Gang) bundles(waiting []*Member) (bundles [][]*Member) {
 	}
 	return slices.DeleteFunc(bundles, func(bundle []*Member) bool {
 		key, p, _ := g.policyOf(bundle[0])
-		return p != nil && p.Size-g.groups[key].held > len(bundle)+g.gone()
+		return p != nil && p.Size-g.groups[key].held > len(bundle)+g.succeeded()+g.Failed
 	})
 }
-
-// gone is the number of members that have succeeded or failed. Their groups are not known any more, so they may be of any.
-func (g *Gang) gone() int { return g.succeeded() + g.Failed }
 
 // Companions are the waiting members that surplus must start with: the rest of its group. They are nil for a member that starts alone. It
 // does if some of its group is bound already.
@@ -207,7 +197,7 @@ func (g *Gang) AwaitsGroup(m *Member) bool {
 	if c := g.groups[key]; p == nil || p.Size == 1 || c.bound > 0 || c.held >= p.Size {
 		return false
 	}
-	return g.groups[key].all+g.gone() < p.Size || !slices.Contains(g.Companions(m), m)
+	return g.groups[key].all+g.succeeded()+g.Failed < p.Size || !slices.Contains(g.Companions(m), m)
 }
 
 // IsGroupToCome says whether a member that holds room must wait for others of its group. None of them is bound, and some have no room.
@@ -245,7 +235,7 @@ type choice struct {
 func (g *Gang) chooseFrom(waiting []*Member) *choice {
 	c := &choice{seats: g.seatsOf(g.counting(holdsRoom)), gang: g, rest: g.bundles(waiting)}
 	if g.hasLeastGroups() {
-		slices.SortStableFunc(c.rest, func(a, b []*Member) int { return cmp.Compare(g.begun(b), g.begun(a)) })
+		slices.SortStableFunc(c.rest, func(a, b []*Member) int { return cmp.Compare(c.begun(b), c.begun(a)) })
 		c.take(func(bundle []*Member) bool {
 			key, p, _ := g.policyOf(bundle[0])
 			return p != nil && c.wholeGroups(key.policy, p.Size) < p.Least
@@ -266,9 +256,9 @@ func (g *Gang) chooseFrom(waiting []*Member) *choice {
 }
 
 // begun is how many members of a bundle's group hold room.
-func (g *Gang) begun(bundle []*Member) int {
-	if key, p, _ := g.policyOf(bundle[0]); p != nil {
-		return g.groups[key].held
+func (c *choice) begun(bundle []*Member) int {
+	if key, p, _ := c.spec.policyOf(bundle[0]); p != nil {
+		return c.ofGroup[key]
 	}
 	return 0
 }

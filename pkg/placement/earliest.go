@@ -12,7 +12,7 @@ import (
 // maxStarts is how many times are tried one after another, as there may be room then. After that, ever more of them are left out.
 const maxStarts = 8
 
-// ending is a pod on a node that is expected to end, or a gang with a reservation that will have ended.
+// ending is a pod on a node that is expected to end, or a reservation whose gang will have ended.
 type ending struct {
 	at    time.Time
 	node  int
@@ -20,8 +20,7 @@ type ending struct {
 	frees resources.List
 }
 
-// earliest finds the earliest time at which the members fit, as far as is known of what ends when, and places for them then. It is nil if there
-// is none. Pods of a higher priority are waited for, too: only nothing is kept from such.
+// earliest finds places for the members at the earliest time at which they fit, by the expected ends of pods. It is nil if there is none. Pods of a higher priority are waited for, too: only nothing is kept from such.
 func (v *view) earliest(p *Problem, before [][]Place) *Places {
 	if p.EndOf == nil || p.NoStart {
 		return nil

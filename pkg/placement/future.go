@@ -73,7 +73,7 @@ func (v *view) placesLater(p *Problem, w waiting, before [][]Place) ([][]Place, 
 	return v.placesIn(v.later(p, w), w.avoid, before)
 }
 
-// placesIn finds places in the cluster as it will be, the earlier ones if possible, on nodes that are not to be avoided.
+// placesIn finds places in the cluster as it will be. It takes the earlier ones if possible, and no nodes that are to be avoided.
 func (v *view) placesIn(later *view, avoid sets.Set[string], before [][]Place) ([][]Place, bool) {
 	if v.constraints != nil {
 		s := later.newSearch()

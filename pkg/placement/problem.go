@@ -48,7 +48,7 @@ type Problem struct {
 	Kept []Kept
 	// HeldByReservation says that part of Held is a reservation of another gang, or that there are Kept ones.
 	HeldByReservation bool
-	// EndOf says when a pod on a node is expected to end. It is false if nobody knows. Places to reserve have a start where that is known. It is
+	// EndOf says when a pod on a node is expected to end. It is false if that is not known. Places to reserve have a start where that is known. It is
 	// nil if nothing is known of any.
 	EndOf func(*corev1.Pod) (end time.Time, known bool)
 	// Now is the time of the problem.

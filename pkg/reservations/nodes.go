@@ -53,8 +53,8 @@ func (n *Nodes[K]) HoldsAgainst(start *Start, end time.Time, known bool) bool {
 	return n.Start.IsZero() || start.bypasses(n.Rank) && !(known && !end.After(n.Start))
 }
 
-// KeptOn is the room that is kept on a node now. ending is what runs there and ends by a time: where the reservation has a start, that room comes
-// free for it.
+// KeptOn is the room that is kept on a node now. ending is the room of what ends there by a time. A reservation with a start does not keep it: it
+// comes free for the gang.
 func (n *Nodes[K]) KeptOn(node string, ending func(by time.Time) resources.List) resources.List {
 	amounts := n.Amounts[node]
 	if n.Start.IsZero() || len(amounts) == 0 {
@@ -122,8 +122,8 @@ func (b *Book[K]) Nodes() *Nodes[K] {
 	return b.nodes[b.turns.holder.rank.Queue]
 }
 
-// NodesAgainst returns the reservations that hold against gangs and pods of a queue ("" for none). They are that of the queue, and those
-// against all: the one whose turn it is, and the first with a start.
+// NodesAgainst returns the reservations that hold against gangs and pods of a queue ("" for none). They are its own one, and those
+// against all queues. These are of the queue whose turn it is, and of the first gang with a start.
 func (b *Book[K]) NodesAgainst(queue string) (against []*Nodes[K]) {
 	if all := b.Nodes(); all != nil {
 		against = append(against, all)
@@ -175,13 +175,13 @@ func (b *Book[K]) ReserveNodes(key K, c Choice, now time.Time) {
 	if w.rank.Repair {
 		next.Priority = repairPriority
 	}
-	if old != nil && now.Sub(old.since) < b.renewal() && old.Start.IsZero() == c.Start.IsZero() {
+	if old != nil && now.Sub(old.since) < b.bounds.renewal() && old.Start.IsZero() == c.Start.IsZero() {
 		next.since = old.since
 	}
 	if !c.Start.IsZero() {
-		w.promise.retries = 0
-		if w.promise.start.IsZero() {
-			w.promise.start = c.Start
+		w.outlook.retries = 0
+		if w.outlook.start.IsZero() {
+			w.outlook.start = c.Start
 		}
 	}
 	b.nodes[queue] = next
@@ -210,8 +210,8 @@ func (b *Book[K]) NoStart(key K, now time.Time) {
 		return
 	}
 	b.settled(key)
-	w.promise.retryAt = now.Add(b.retryAfter(w.promise.retries))
-	w.promise.retries++
+	w.outlook.retryAt = now.Add(b.bounds.retryAfter(w.outlook.retries))
+	w.outlook.retries++
 	b.dropNodes(w)
 	b.settleTurn(now)
 }
@@ -219,19 +219,13 @@ func (b *Book[K]) NoStart(key K, now time.Time) {
 // RoomMoved notes that pods have ended, or nodes have changed. Reservations with a start may begin earlier.
 func (b *Book[K]) RoomMoved() { b.moved++ }
 
-// isOutdated says whether the places of a reservation are to be chosen again. Without a start, the gang has waited for them in vain. With one,
+// isOutdated says whether the places of a reservation are to be chosen again. Without a start, the gang has waited for them for too long. With one,
 // something has changed, or it has passed.
 func (b *Book[K]) isOutdated(n *Nodes[K], now time.Time) bool {
 	if n.Start.IsZero() {
-		return now.Sub(n.since) >= b.renewal()
+		return now.Sub(n.since) >= b.bounds.renewal()
 	}
-	return now.Sub(n.chosenAt) >= startPause && (n.moved != b.moved || !now.Before(n.Start) || b.isInVain(b.gangs[n.Key], now))
-}
-
-// isInVain says whether the first start of a gang has passed for so long that the estimates must be wrong. Who says less than he runs is let past
-// the gang and delays it.
-func (b *Book[K]) isInVain(w *waiting[K], now time.Time) bool {
-	return !w.promise.start.IsZero() && now.Sub(w.promise.start) >= b.renewal()
+	return now.Sub(n.chosenAt) >= startPause && (n.moved != b.moved || !now.Before(n.Start) || b.gangs[n.Key].outlook.isWrong(b.bounds, now))
 }
 
 // BackOff reserves no places for a gang until it is time to look again. The next gang in order has its turn.
@@ -242,7 +236,7 @@ func (b *Book[K]) BackOff(key K, now time.Time) {
 	}
 	b.settled(key)
 	w.room.noPlaces = true
-	w.room.retryAt = now.Add(b.retryAfter(w.room.retries))
+	w.room.retryAt = now.Add(b.bounds.retryAfter(w.room.retries))
 	w.room.retries++
 	b.leaveRoom(w)
 	b.endQuotaTurn(w, now)
@@ -277,29 +271,29 @@ func (b *Book[K]) dropNodes(w *waiting[K]) {
 	}
 }
 
-// mayHoldAll says whether a gang that lacks room may have a reservation without a start: all that comes free in its places is kept.
-func (b *Book[K]) mayHoldAll(w *waiting[K], now time.Time) bool {
-	return w.rank.Repair || !w.reserved.IsZero() || b.isStarving(&w.room, now)
+// mayHoldAll says whether a gang that lacks room may have a reservation without a start. All that comes free in its places is kept then.
+func (w *waiting[K]) mayHoldAll(bounds Bounds, now time.Time) bool {
+	return w.rank.Repair || !w.reserved.IsZero() || bounds.isStarving(&w.room, now)
 }
 
-// due returns the first gang of a queue that lacks room if places are to be chosen for it, else nil. That is when it is starving, or may get a
-// start.
-func (b *Book[K]) due(queue string, now time.Time) *waiting[K] {
+// toChoose returns the first gang of a queue that lacks room, if it is starving or may get a start. Places are to be chosen for it then. Else it
+// returns nil.
+func (b *Book[K]) toChoose(queue string, now time.Time) *waiting[K] {
 	line := b.room[queue]
 	if line == nil {
 		return nil
 	}
 	w := line.first()
-	if b.mayHoldAll(w, now) || b.bounds.Starts && !now.Before(w.promise.retryAt) {
+	if w.mayHoldAll(b.bounds, now) || b.bounds.Starts && !now.Before(w.outlook.retryAt) {
 		return w
 	}
 	return nil
 }
 
-// BecomesFirst says whether a gang that lacks no room yet would be the first of its queue to do so, and may get a start then.
+// BecomesFirst says whether a gang that lacks no room would be the first of its queue to lack it. It could get a start then.
 func (b *Book[K]) BecomesFirst(key K, rank Rank, now time.Time) bool {
 	w, line := b.gangs[key], b.room[rank.Queue]
-	if !b.bounds.Starts || w != nil && now.Before(w.promise.retryAt) {
+	if !b.bounds.Starts || w != nil && now.Before(w.outlook.retryAt) {
 		return false
 	}
 	return line == nil || !line.members.Has(w) && rank.Compare(line.first().rank) < 0
@@ -307,7 +301,7 @@ func (b *Book[K]) BecomesFirst(key K, rank Rank, now time.Time) bool {
 
 // decideFirst has the gang of a queue decided that should get a reservation of places.
 func (b *Book[K]) decideFirst(queue string, now time.Time) {
-	if w := b.due(queue, now); w != nil && !b.holds(w) {
+	if w := b.toChoose(queue, now); w != nil && !b.holds(w) {
 		b.events.Decide = append(b.events.Decide, w.key)
 	}
 }

@@ -11,9 +11,9 @@
 // A reservation that does not help ends: its turn ends (quota.Turn). A gang that would not fit even after all pods have
 // ended that can backs off for a while.
 //
-// A reservation may have a start: the time at which what runs in its places will have ended, as far as is known. It is made at once for the first
-// gang of each queue, and keeps room only from what would still run then (backfill). That of the gang that ranks first holds against all queues.
-// When the start has passed for long, the estimates are wrong, and a starving gang gets a reservation without one.
+// A reservation may have a start. By that time, as far as is known, enough of what runs in its places will have ended. The first gang of each
+// queue gets one at once. It keeps room only from what would still run then (backfill). That of the gang that ranks first holds against all
+// queues.
 //
 // The package is pure: it knows no lock, no client and no clock.
 package reservations
@@ -48,7 +48,7 @@ type Bounds struct {
 	Bypasses int
 	// Age is how long a gang may wait. 0 means any time.
 	Age time.Duration
-	// Starts: the first gang of each queue that lacks room gets a reservation with a start at once, if one is known.
+	// Starts: the first gang of each queue that lacks room gets a reservation at once, if its start is known.
 	Starts bool
 }
 
@@ -150,7 +150,7 @@ type waiting[K comparable] struct {
 	kind       string    // equal for equal claims
 	reserved   time.Time // since when quota is reserved for it; zero if none is
 	turns      int       // that room was reserved for it against all queues, without success
-	promise    promise
+	outlook    outlook
 }
 
 // history is how long a gang has waited for room, or for quota.
@@ -166,11 +166,17 @@ type history struct {
 	starving, wide bool
 }
 
-// promise is what is known of when a gang starts.
-type promise struct {
+// outlook is what is known of when a gang starts.
+type outlook struct {
 	start   time.Time // the first that its reservation had; zero for none
 	retryAt time.Time // none is known: it is looked for again then
 	retries int
+}
+
+// isWrong says whether the first start of a gang has passed so long ago that the estimates must be wrong. Gangs whose users say less than they run
+// are let past the gang, and delay it.
+func (o *outlook) isWrong(bounds Bounds, now time.Time) bool {
+	return !o.start.IsZero() && now.Sub(o.start) >= bounds.renewal()
 }
 
 // begin notes that a gang lacks something, and whether only its own queue may use that.
@@ -370,7 +376,7 @@ func (b *Book[K]) Bypassed(start *Start, now time.Time) {
 func (b *Book[K]) Tick(now time.Time) {
 	for queue, waiters := range b.quota {
 		if w := waiters.reserved; w != nil && !w.attempting {
-			if own, _ := quota.Turn(b.renewal(), w.quota.retries); now.Sub(w.reserved) >= own {
+			if own, _ := quota.Turn(b.bounds.renewal(), w.quota.retries); now.Sub(w.reserved) >= own {
 				b.endQuotaTurn(w, now)
 			}
 		}
@@ -430,30 +436,30 @@ func (b *Book[K]) setRank(w *waiting[K], rank Rank) {
 }
 
 // isStarving says whether a gang has waited for long enough, or was bypassed often enough.
-func (b *Book[K]) isStarving(h *history, now time.Time) bool {
-	return b.bounds.Bypasses > 0 && h.byOwn+h.byOther >= b.bounds.Bypasses || b.isOld(h.since, now)
+func (b Bounds) isStarving(h *history, now time.Time) bool {
+	return b.Bypasses > 0 && h.byOwn+h.byOther >= b.Bypasses || b.isOld(h.since, now)
 }
 
 // isStarvingByOthers says whether that holds without what its own queue did.
-func (b *Book[K]) isStarvingByOthers(h *history, now time.Time) bool {
-	return b.bounds.Bypasses > 0 && h.byOther >= b.bounds.Bypasses || b.isOld(h.foreign, now)
+func (b Bounds) isStarvingByOthers(h *history, now time.Time) bool {
+	return b.Bypasses > 0 && h.byOther >= b.Bypasses || b.isOld(h.foreign, now)
 }
 
-func (b *Book[K]) isOld(since, now time.Time) bool {
-	return b.bounds.Age > 0 && !since.IsZero() && now.Sub(since) >= b.bounds.Age
+func (b Bounds) isOld(since, now time.Time) bool {
+	return b.Age > 0 && !since.IsZero() && now.Sub(since) >= b.Age
 }
 
 // isStarvingFor says whether a gang that lacks room is starving in the eyes of a queue.
 func (b *Book[K]) isStarvingFor(queue string, w *waiting[K], now time.Time) bool {
 	if queue != "" && queue == w.rank.Queue {
-		return b.isStarving(&w.room, now)
+		return b.bounds.isStarving(&w.room, now)
 	}
-	return b.isStarvingByOthers(&w.room, now)
+	return b.bounds.isStarvingByOthers(&w.room, now)
 }
 
 // noteStarving raises an event when a gang that lacks room begins to starve. Surplus may use the room that it needed.
 func (b *Book[K]) noteStarving(w *waiting[K], now time.Time) {
-	starving, wide := b.isStarving(&w.room, now), b.isStarvingByOthers(&w.room, now)
+	starving, wide := b.bounds.isStarving(&w.room, now), b.bounds.isStarvingByOthers(&w.room, now)
 	if starving && !w.room.starving || wide && !w.room.wide {
 		b.events.HoldFreed = true
 	}
@@ -461,10 +467,10 @@ func (b *Book[K]) noteStarving(w *waiting[K], now time.Time) {
 }
 
 // renewal is how long a gang waits for the same reserved places.
-func (b *Book[K]) renewal() time.Duration { return cmp.Or(b.bounds.Age, defaultRenewal) }
+func (b Bounds) renewal() time.Duration { return cmp.Or(b.Age, defaultRenewal) }
 
 // retryAfter is how long a gang backs off, after the given number of times.
-func (b *Book[K]) retryAfter(retries int) time.Duration {
+func (b Bounds) retryAfter(retries int) time.Duration {
 	wait := firstRetry
 	for range retries {
 		wait = min(2*wait, b.renewal())
@@ -565,14 +571,14 @@ func (b *Book[K]) StandingOf(key K, now time.Time) Standing {
 		return Standing{}
 	}
 	s := Standing{NoPlaces: w.room.noPlaces && now.Before(w.room.retryAt), QuotaReserved: !w.reserved.IsZero()}
-	s.OnlyWithStart = b.bounds.Starts && !b.mayHoldAll(w, now)
-	s.NoStart = !s.OnlyWithStart && b.isInVain(w, now)
+	s.OnlyWithStart = b.bounds.Starts && !w.mayHoldAll(b.bounds, now)
+	s.NoStart = !s.OnlyWithStart && w.outlook.isWrong(b.bounds, now)
 	if !b.IsHolder(key) {
-		s.Choose = b.due(w.rank.Queue, now) == w
+		s.Choose = b.toChoose(w.rank.Queue, now) == w
 		return s
 	}
 	n := b.nodes[w.rank.Queue]
-	s.Places, s.Avoid, s.Renew = n.Places, n.avoid, n.Start.IsZero() && now.Sub(n.since) >= b.renewal()
+	s.Places, s.Avoid, s.Renew = n.Places, n.avoid, n.Start.IsZero() && now.Sub(n.since) >= b.bounds.renewal()
 	left := n.pause() - now.Sub(n.chosenAt)
 	if s.Choose = s.Renew || left <= 0; !s.Choose {
 		s.RetryIn = left

@@ -182,8 +182,8 @@ func TestWhenAStartIsFoundAnew(t *testing.T) {
 	assert.False(t, b.StandingOf("g", at(5000)).Renew, "its places are chosen by time, none are avoided")
 }
 
-// TestAStarvingGangWhoseStartIsInVainNeedsNone: who says less than he runs is let past it. In the end all that comes free is kept for it.
-func TestAStarvingGangWhoseStartIsInVainNeedsNone(t *testing.T) {
+// TestAStarvingGangWhoseStartIsWrongNeedsNone: gangs whose users say less than they run are let past it. In the end all that comes free is kept for it.
+func TestAStarvingGangWhoseStartIsWrongNeedsNone(t *testing.T) {
 	b := withStarts()
 	b.SetBounds(Bounds{Starts: true, Age: time.Minute})
 	b.WaitForRoom("g", in("a", 0), nil, at(0))

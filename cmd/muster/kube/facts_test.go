@@ -64,7 +64,7 @@ func TestAPageHasNoEventsOfAnEarlierJob(t *testing.T) {
 	assert.Len(t, r.Facts.Members, 1)
 }
 
-// TestAGangThatWaitsForADomain has nodes, pods and the network read. What may not be read is named.
+// TestAGangThatWaitsForADomain has nodes, pods and the network read. Rights that are missing are named.
 func TestAGangThatWaitsForADomain(t *testing.T) {
 	group := mustertesting.MakePodGroup("g").Namespace("ns").UID("g").MinMember(1).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
 	node := mustertesting.MakeNode("n").Label("rack", "r").Allocatable("cpu", "1", "pods", "10").Obj()

@@ -43,8 +43,8 @@ type CoschedulingArgs struct {
 	// MaxOvertakeTime is how long the first gang that waits for room or quota may be bypassed. After that, room or quota that comes free is
 	// reserved for it. 0 sets no bound to the time.
 	MaxOvertakeTime metav1.Duration
-	// ReservationDepth is how many waiting gangs of each queue get a reservation with a start: the earliest time at which they fit, by the expected
-	// ends of what runs. What ends by then, or takes no room that is needed then, may start before them.
+	// ReservationDepth says how many waiting gangs of each queue get a reservation with a start. The start is the earliest time at which they
+	// fit, by the expected ends of what runs. Pods that end by then, or take no room that is needed then, may start before them.
 	ReservationDepth int32
 }
 

@@ -52,9 +52,9 @@ func TestWhenPodsAreExpectedToEnd(t *testing.T) {
 		"the first of a gang":                    {boundAt(memberNamed("m0").Obj(), 5), 606},
 		"a later one ends with it":               {boundAt(memberNamed("m1").Obj(), 300), 606},
 		"surplus does, too":                      {boundAt(memberNamed("m2").Obj(), 400), 606},
-		"a gang of which nobody knows":           {boundAt(mustertesting.MakePod("u0").UID("u0").Group("u").SchedulerName("muster").Obj(), 5), -1},
+		"a gang without an estimate":             {boundAt(mustertesting.MakePod("u0").UID("u0").Group("u").SchedulerName("muster").Obj(), 5), -1},
 		"a member that holds room":               {mustertesting.MakePod("v0").UID("v0").Group("v").SchedulerName("muster").Obj(), 500 + 2 + 60},
-		"a pod of which nobody knows":            {boundAt(singleNamed("s", "").Obj(), 5), -1},
+		"a pod without an estimate":              {boundAt(singleNamed("s", "").Obj(), 5), -1},
 		"a pod whose user says so":               {boundAt(estimated(singleNamed("s", "").Obj(), "10m"), 5), 606},
 		"its estimate is no duration":            {boundAt(estimated(singleNamed("s", "").Obj(), "soon"), 5), -1},
 		"it is negative":                         {boundAt(estimated(singleNamed("s", "").Obj(), "-1h"), 5), -1},
@@ -142,7 +142,7 @@ func TestWhoIsLetPastAStart(t *testing.T) {
 	}{
 		"a pod that ends by then":      {estimated(singleNamed("a", "").Obj(), "9m"), true},
 		"a pod that ends after":        {estimated(singleNamed("b", "").Obj(), "10m"), false},
-		"a pod of which nobody knows":  {singleNamed("c", "").Obj(), false},
+		"a pod without an estimate":    {singleNamed("c", "").Obj(), false},
 		"a pod of a higher priority":   {singleNamed("d", "").Priority(5).Obj(), true},
 		"one whose estimate is absurd": {estimated(singleNamed("e", "").Obj(), "87600h"), false},
 	} {

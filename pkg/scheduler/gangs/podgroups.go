@@ -42,10 +42,10 @@ func (t *store) SetPodGroupAs(key state.Key, pg *schedulingv1beta1.PodGroup) {
 	}
 	switch {
 	case !t.IsAdmitted(g):
-		g.Admitted = time.Time{}
+		g.PodGroup.Admitted = time.Time{}
 		e.Add(t.RollBack(g, "")) // its queue has taken the admission back
-	case g.Admitted.IsZero():
-		g.Admitted = t.Clock.Now()
+	case g.PodGroup.Admitted.IsZero():
+		g.PodGroup.Admitted = t.Clock.Now()
 	}
 	e.Add(t.endIfSeated(g)) // the minimum may have been lowered to the reserved members
 	if g.Attempt != nil && !g.SeatedWith(g.ToCome()) {

@@ -26,7 +26,7 @@ import (
 const (
 	// period is the least time between two plans.
 	period = 3 * time.Second
-	// restFor is how many times as long as a plan took nothing is done, so that the scheduling loop keeps the processor.
+	// restFor is the pause after a plan, as a multiple of the time that it took. So the scheduling loop keeps the processor.
 	restFor = 20
 	// freshness is after how long a plan is made anew though nothing has changed: what outlives its estimate ends later.
 	freshness = 15 * time.Second

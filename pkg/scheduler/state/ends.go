@@ -15,7 +15,7 @@ const placing = 2 * time.Second
 // EstimateOf is how long a gang is expected to run.
 func (t *State) EstimateOf(g *gang.Group) runtimes.Estimate { return g.PodGroup.Runtime }
 
-// estimateOfPod is how long a pod without a gang is expected to run: as its user says, or until it is ended.
+// estimateOfPod is how long a pod without a gang is expected to run. Its user says it, or its deadline.
 func estimateOfPod(pod *corev1.Pod) runtimes.Estimate {
 	e := runtimes.Of(pod)
 	if limit := pod.Spec.ActiveDeadlineSeconds; limit != nil && *limit > 0 && *limit < int64(maxLimit.Seconds()) {
@@ -30,11 +30,11 @@ func estimateOfPod(pod *corev1.Pod) runtimes.Estimate {
 // maxLimit is the longest limit that means anything.
 const maxLimit = 100 * 365 * 24 * time.Hour
 
-// EndOf is when a pod on a node is expected to end. It is false for a pod of which nobody knows, and for one that runs as long as its node. It
+// EndOf is when a pod on a node is expected to end. It is false for a pod without an estimate, and for one that runs as long as its node. It
 // takes the lock.
 func (t *State) EndOf(pod *corev1.Pod) (time.Time, bool) {
 	switch {
-	case pod.DeletionTimestamp != nil: // when its time is over, nobody knows what it waits for
+	case pod.DeletionTimestamp != nil: // after its time it is not known what it waits for
 		return pod.DeletionTimestamp.Time, t.Clock.Now().Before(pod.DeletionTimestamp.Time)
 	case gang.IsOfDaemonSet(pod) || pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
 		return time.Time{}, false
@@ -62,7 +62,8 @@ func begunBy(pod *corev1.Pod, now time.Time) time.Time {
 	return now.Add(placing)
 }
 
-// endIfStarted is when a pod without a gang (nil), surplus of a gang, or a whole gang would end if it started now. It is false if nobody knows.
+// endIfStarted is when a gang, or a pod without one (nil), would end if it started now. Surplus ends with its gang. It is false if that is not
+// known.
 func (t *State) endIfStarted(g *gang.Group, pod *corev1.Pod) (time.Time, bool) {
 	now := t.Clock.Now()
 	switch {

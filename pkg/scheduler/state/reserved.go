@@ -25,8 +25,8 @@ type WaitList struct {
 // NewWaitList makes the view of reserved room on a state.
 func NewWaitList(t *State, q *Quota) *WaitList { return &WaitList{t, q, t.Waiting} }
 
-// StandingOf is the book's input for a decision on a gang. One that would be the first of its queue gets places with a start at once: what is
-// decided next might take its room.
+// StandingOf is the book's input for a decision on a gang. One that would be the first of its queue gets places with a start at once. The next
+// decision might take its room.
 func (w *WaitList) StandingOf(g *gang.Group, now time.Time) reservations.Standing {
 	standing := w.Book.StandingOf(g.Key, now)
 	if !standing.Choose && !standing.NoPlaces && standing.Places == nil && w.Book.BecomesFirst(g.Key, w.t.Rank(g), now) {
@@ -68,7 +68,7 @@ func (w *WaitList) leavesRoomTo(g *gang.Group, reserved *Reserved) bool {
 	return g.Key != reserved.Key && priority <= reserved.Priority && !upstream.IsCritical(priority) && !g.UnderRepair
 }
 
-// delays says whether a start of a gang, or of a pod of it or of none, may delay the gang that has a reservation.
+// delays says whether the start of a gang or a pod may delay the gang that has a reservation. The pod may be of that gang, or of none.
 func (w *WaitList) delays(g *gang.Group, pod *corev1.Pod, reserved *Reserved) bool {
 	if reserved.Start.IsZero() {
 		return true

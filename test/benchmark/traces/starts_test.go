@@ -17,7 +17,7 @@ import (
 )
 
 // TestLiarsDoNotStarveAGang replays the eight nodes. The jobs of the stream say that they run for ten seconds, and run for a minute. They are let past the
-// gang at first. When its start has passed for as long as it may be bypassed, all that comes free is kept for it.
+// gang at first. Once its start has passed for as long as it may be bypassed, it gets all room that comes free.
 func TestLiarsDoNotStarveAGang(t *testing.T) {
 	jobs, gang := EightNodes(), 8
 	for i := range jobs[gang+1:] {

@@ -118,7 +118,7 @@ func (w *world) createGroups(name string, least int32, groups ...int) {
 
 func (w *world) inGroup(gang string, group, i int) *corev1.Pod {
 	pod := w.ranked(gang, 2*group+i)
-	pod.Labels["part"] = fmt.Sprint(group)
+	pod.Labels = map[string]string{"part": fmt.Sprint(group)}
 	return pod
 }
 
