@@ -149,7 +149,7 @@ func (s *Store) Close() {
 // untouched is how long nothing was written to a segment of another program that is compressed.
 const untouched = time.Hour
 
-// tidy compresses a segment that is full, and those that other programs have left. It deletes the oldest beyond the limits.
+// tidy compresses full segments, and segments that other programs have left. It deletes the oldest ones beyond the limits.
 func (s *Store) tidy(full string) error {
 	segments, err := list(s.dir)
 	if err != nil {

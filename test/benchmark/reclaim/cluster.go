@@ -148,7 +148,7 @@ func atOnce(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// create creates pods, many at a time. Those that have their nodes are taken there, as a kubelet does: before that they are charged to no queue.
+// create creates many pods at a time. It takes pods with a node as a kubelet does. Before that a pod is charged to no queue.
 func (b *bench) create(ctx context.Context, pods []*corev1.Pod) error {
 	client := b.Kube.CoreV1().Pods(corev1.NamespaceDefault)
 	return meter.InParallel(ctx, len(pods), func(i int) error {

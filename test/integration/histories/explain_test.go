@@ -218,7 +218,7 @@ func (w *world) mixedGang() (string, sets.Set[string]) {
 	return group.Name, given
 }
 
-// pagesOf are the pages of a gang and of its waiting pods. The conditions are those that the scheduler's reporter and muster-controller write.
+// pagesOf are the pages of a gang and of its waiting pods. The scheduler's reporter and muster-controller have written the conditions.
 func (w *world) pagesOf(name string) (of explain.Page, pods []explain.Page) {
 	facts := explain.Facts{Now: time.Now(), Queues: []schedulingv1beta1.Queue{*w.queue()}}
 	for _, group := range w.groups() {
