@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/utils/clock"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
@@ -29,6 +30,7 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/job"
 	"github.com/muster-sched/muster/pkg/controllers/podgroup"
 	"github.com/muster-sched/muster/pkg/controllers/queue"
+	"github.com/muster-sched/muster/pkg/controllers/runs"
 	"github.com/muster-sched/muster/pkg/controllers/topology"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
@@ -70,6 +72,7 @@ func newControllers(ctx context.Context, cfg *config, p *parts) ([]controller, e
 		KubeClient: p.kube, MusterClient: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
 		Usage: used, Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor, HoldTimeout: cfg.holdTimeout, OvertakeTime: cfg.overtakeTime,
 		AdoptFrom: cfg.adoptFrom, Reports: reports, PhJobs: phJobs.known(),
+		Runs: runs.New(p.kube.CoreV1().ConfigMaps(cfg.leaderElection.ResourceNamespace), clock.RealClock{}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the podgroup controller: %w", err)

@@ -114,7 +114,7 @@ func fill(bytes int) {
 
 var garbage []byte // so that it is allocated
 
-func TestWhoeverRunsTheProgramDecides(t *testing.T) {
+func TestTheEnvironmentOfTheProgramDecides(t *testing.T) {
 	t.Setenv("GOGC", "50")
 	paceHeap(context.Background(), heapForSize) // returns at once
 }

@@ -41,10 +41,7 @@ type fieldState struct{ state, remark string }
 // ownAPIs is what the import paths of Muster's types begin with.
 const ownAPIs = "github.com/muster-sched/muster/pkg/apis/"
 
-const (
-	warned = "The API server warns of it"
-	ofJobs = "The partitions of a Job are in its PodGroup, too: the minimums of its tasks hold them"
-)
+const warned = "The API server warns of it"
 
 // fieldKind is a kind with the states of its fields. A state holds for the fields below it, too.
 type fieldKind struct {
@@ -60,19 +57,17 @@ var fieldKinds = []fieldKind{
 		"spec.tasks[*].name", "spec.tasks[*].replicas", "spec.tasks[*].minAvailable", "spec.tasks[*].template", "spec.tasks[*].policies",
 		"spec.tasks[*].maxRetry", "spec.tasks[*].dependsOn", "spec.tasks[*].partitionPolicy.totalPartitions",
 		"spec.tasks[*].partitionPolicy.partitionSize", "spec.tasks[*].partitionPolicy.minPartitions", "spec.networkTopology",
-		"spec.tasks[*].partitionPolicy.networkTopology",
+		"spec.tasks[*].partitionPolicy.networkTopology", "spec.runningEstimate",
 	}, map[string]fieldState{
-		"spec.runningEstimate": {noEffect, "nothing uses it yet. " + warned},
 		"spec.tasks[*].topologyPolicy": {noEffect,
 			"it is handed on to the pods as an annotation. The topology manager of the kubelet decides on the node. " + warned},
 	}},
 	{schedulingv1beta1.PodGroup{}, []string{
 		"spec.minMember", "spec.minTaskMember", "spec.queue", "spec.priorityClassName", "spec.minResources", "spec.networkTopology",
 		"spec.subGroupPolicy[*].name", "spec.subGroupPolicy[*].labelSelector", "spec.subGroupPolicy[*].matchLabelKeys",
-		"spec.subGroupPolicy[*].networkTopology",
+		"spec.subGroupPolicy[*].networkTopology", "spec.subGroupPolicy[*].subGroupSize",
 	}, map[string]fieldState{
-		"spec.subGroupPolicy[*].subGroupSize": {held, "with a size above one. Make a PodGroup for each sub group. " + ofJobs},
-		"spec.subGroupPolicy[*].minSubGroups": {held, "with a minimum. Make a PodGroup for each sub group. " + ofJobs},
+		"spec.subGroupPolicy[*].minSubGroups": {held, "with more than one sub group and without matchLabelKeys. Name the label that tells the sub groups apart"},
 	}},
 	{schedulingv1beta1.Queue{}, []string{
 		"spec.weight", "spec.capability", "spec.reclaimable", "spec.guarantee", "spec.affinity", "spec.parent", "spec.deserved", "spec.priority",

@@ -16,8 +16,8 @@ func gangMetricsPage() (string, error) {
 		"Two metrics are 0 unless Muster has a defect: `muster_lost_wakeup_recovered_total` and `muster_state_drift`.\n\n" +
 		"The label `queue` is empty if a gang or pod has no queue, or one that does not exist. No label grows with the number of gangs or pods.\n\n")
 	page.WriteString("| metric | kind | meaning |\n|---|---|---|\n")
-	for _, metric := range gangmetrics.MetricsReference() {
-		fmt.Fprintf(&page, "| `%s` | %s | %s |\n", metric, metric.Kind, metric.Help)
+	for _, metric := range gangmetrics.Described() {
+		fmt.Fprintf(&page, "| `%s` | %s | %s |\n", metric, metric.Type, metric.Help)
 	}
 	return page.String(), nil
 }

@@ -10,7 +10,7 @@ import (
 var replaced = map[string]string{
 	"agenda": "pending actions", "announce": "event sink, record", "asleep": "unschedulable, off-queue", "aside": "reservation", "cast": "problem",
 	"crowd": "", "deed": "action", "doomed": "to reject", "happening": "occurrence", "hooks": "upstream", "labour": "",
-	"milestone": "", "overtake": "bypass", "overtaken": "bypassed", "overtaking": "bypassing", "parked": "unschedulable", "planned": "assumed",
+	"milestone": "", "overtake": "bypass", "overtaken": "bypassed", "overtaking": "bypassing", "parked": "unschedulable",
 	"promise": "assumed", "rehearsal": "dry run", "rehearse": "dry run", "retell": "", "roster": "termination tracker", "round": "scheduling attempt",
 	"sacrifice": "", "saved": "reserved", "scene": "cluster view", "stray": "", "tally": "counts", "untold": "outcome unknown", "vouch": "observed admission",
 	"nobody": "no pod, no gang", "somebody": "a user, another component", "whoever": "the caller", "news": "event, change", "yield": "",

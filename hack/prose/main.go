@@ -48,7 +48,7 @@ func run() ([]string, error) {
 
 // texts lists the files that people read, as git knows them. Generated clients and pages follow from other texts.
 func texts() ([]string, error) {
-	out, err := exec.CommandContext(context.Background(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md", "*.go").Output()
+	out, err := exec.CommandContext(context.Background(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md", "*.go", "*.yaml").Output()
 	if err != nil {
 		return nil, fmt.Errorf("listing files: %w", err)
 	}

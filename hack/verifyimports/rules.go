@@ -63,6 +63,7 @@ var layers = []layer{
 
 	{folder: "pkg/scheduler/plugins", rank: 5, banned: noControllers},
 	{folder: "pkg/scheduler/report", rank: 4, banned: noControllers},
+	{folder: "pkg/scheduler/plan", rank: 4, banned: noControllers},
 	{folder: "pkg/scheduler/dispatch", rank: 4, banned: noControllers},
 	{folder: "pkg/scheduler/eviction", rank: 4, banned: noControllers},
 	// The rooms of the scheduler's store. Each may use those below it.
@@ -85,6 +86,8 @@ var layers = []layer{
 	{folder: "pkg/quota", rank: 2, banned: pure},
 	{folder: "pkg/topology/watch", rank: 2, banned: noScheduler},
 	{folder: "pkg/topology", rank: 1, banned: pure},
+	{folder: "pkg/runtimes", rank: 1, banned: pure},
+	{folder: "pkg/timeline", rank: 2, banned: pure},
 	{folder: "pkg/placement", rank: 2, peers: []string{"pkg/gang", "pkg/quota"}, banned: decides},
 	{folder: "pkg/reservations", rank: 2, peers: []string{"pkg/quota"}, banned: pure},
 	{folder: "pkg/job", rank: 2, banned: pure},
@@ -99,6 +102,7 @@ var layers = []layer{
 	{folder: "pkg/resources", rank: 0},
 	{folder: "pkg/text", rank: 0},
 	{folder: "pkg/connection", rank: 0},
+	{folder: "pkg/described", rank: 0},
 	{folder: "pkg/fence", rank: 0},
 	{folder: "manifests", rank: 0},
 

@@ -36,7 +36,7 @@ func (k *keeper) decision(c *Candidate) Decision {
 	return Decision{}
 }
 
-func TestOnlyNewsIsRecorded(t *testing.T) {
+func TestOnlyChangesAreRecorded(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	a := &keeper{clock: clock}
 	c := NewCandidate(mustertesting.MakePodGroup("g").UID("one").Obj())

@@ -14,7 +14,7 @@ import (
 // a ResourceQuota. There requests.cpu counts as cpu unless cpu is given too, and limits play no part. The minimum takes minMember of "pods"
 // unless minResources says otherwise. A negative amount counts as 0.
 func MinimumOf(group *schedulingv1beta1.PodGroup) resources.List {
-	want := resources.List{corev1.ResourcePods: int64(group.Spec.MinMember)}
+	want := resources.List{corev1.ResourcePods: int64(group.Spec.Minimum())}
 	if group.Spec.MinResources == nil {
 		return want
 	}
@@ -49,8 +49,8 @@ func minimumOfTasks(spec *schedulingv1beta1.PodGroupSpec) map[string]int32 {
 	for _, n := range spec.MinTaskMember {
 		sum += int64(n)
 	}
-	if sum != int64(spec.MinMember) {
-		return map[string]int32{"": spec.MinMember}
+	if sum != int64(spec.Minimum()) {
+		return map[string]int32{"": spec.Minimum()}
 	}
 	return spec.MinTaskMember
 }
@@ -78,7 +78,7 @@ func PurposeOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, requestsOf
 		}
 	}
 	switch {
-	case members == 0, members < group.Spec.MinMember:
+	case members == 0, members < group.Spec.Minimum():
 		return NotKnown
 	case sum.Rest(MinimumOf(group)).IsZero():
 		return ForMinimum

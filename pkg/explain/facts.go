@@ -16,6 +16,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/topology"
 )
 
 // Facts are what a page is made of. Unknown facts are left out, and the page says less.
@@ -46,6 +47,8 @@ type Facts struct {
 	Nodes []corev1.Node
 	// Bound are the pods that have a node and have not ended.
 	Bound []corev1.Pod
+	// Tree has the domains of the network. It is nil if nothing is asked about them, or if they may not be read.
+	Tree *topology.Tree
 	// Events are the events of the object and of its parts.
 	Events []corev1.Event
 	// Unread are the parts that the user may not read. Nothing is said that would need them.
@@ -161,6 +164,7 @@ const (
 	PartPriorities  Part = "priorityclasses"
 	PartNodes       Part = "nodes"
 	PartPods        Part = "pods of all namespaces"
+	PartTopology    Part = "hypernodes and networktopologies"
 	PartEvents      Part = "events"
 	PartPhSchedules Part = "phschedules"
 	PartPhJobs      Part = "phjobs of all namespaces"

@@ -27,7 +27,7 @@ func Job(f Facts) Page {
 		Title: fmt.Sprintf("Job %s/%s: %s, for %s", f.Job.Namespace, f.Job.Name, current, short(f.Now.Sub(since(f.Job)))),
 		Kind:  "Job", Namespace: f.Job.Namespace, Name: f.Job.Name, Phase: string(status.State.Phase), Since: &metav1.Time{Time: since(f.Job)},
 	}
-	page.add(headingNow, f.doesNow()...)
+	page.add(headingNow, append(f.doesNow(), expected(f.Group)...)...)
 	switch {
 	case waitsOn(f.Job) && status.State.Reason == "" && f.Group == nil:
 		f.addWait(&page, finding{message: "muster-controller has not made its PodGroup yet"})
@@ -48,11 +48,11 @@ func PodGroup(f Facts) Page {
 		Kind:  "PodGroup", Namespace: group.Namespace, Name: group.Name, Phase: string(current),
 	}
 	now := []string{fmt.Sprintf("%s running, %d have succeeded, %d have failed; %d start together.",
-		text.Are(int(group.Status.Running), "pod"), group.Status.Succeeded, group.Status.Failed, group.Spec.MinMember)}
+		text.Are(int(group.Status.Running), "pod"), group.Status.Succeeded, group.Status.Failed, group.Spec.Minimum())}
 	if kind, name := ownerOf(group); kind != "PodGroup" {
 		now = append(now, fmt.Sprintf("It belongs to %s %s: see muster explain %s %s.", kind, name, strings.ToLower(kind), name))
 	}
-	page.add(headingNow, now...)
+	page.add(headingNow, append(now, expected(group)...)...)
 	if waits(group) {
 		f.addWait(&page, f.ofGroup())
 	}
@@ -92,6 +92,18 @@ func Pod(f Facts, namespace, name string, pod *corev1.Pod) Page {
 	}
 	f.addEnd(&page)
 	return page
+}
+
+// expected says how long a PodGroup is expected to run, and why. It is nothing if nothing is known.
+func expected(group *schedulingv1beta1.PodGroup) []string {
+	if group == nil || group.Status.Estimate == nil || group.Status.Phase == schedulingv1beta1.PodGroupCompleted {
+		return nil
+	}
+	estimate := group.Status.Estimate
+	if estimate.Runtime == nil {
+		return []string{joined("How long it runs is not known", estimate.Message) + "."}
+	}
+	return []string{joined("It is expected to run for "+short(estimate.Runtime.Duration), estimate.Message) + "."}
 }
 
 // since is when a Job entered its phase.

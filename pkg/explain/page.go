@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
 // Page is what there is to say about an object, in the order in which people ask. Programs get its fields in place of the sentences.
@@ -110,6 +112,28 @@ type Wait struct {
 	Before []Ahead `json:"before,omitempty"`
 	// HeldUpBy is the one of them that no other may pass, if there is one.
 	HeldUpBy *Ahead `json:"heldUpBy,omitempty"`
+	// Plan is when it is expected to start, nil if that has not been found.
+	Plan *schedulingv1beta1.PodGroupPlan `json:"plan,omitempty"`
+	// Move is what would have to leave a domain of the network, if the object waits for one.
+	Move *Move `json:"move,omitempty"`
+}
+
+// Move is a domain of the network, and what would have to leave it.
+type Move struct {
+	// Domain is its path, and Tier its tier.
+	Domain string `json:"domain"`
+	Tier   int    `json:"tier"`
+	// Leave are the gangs and single pods, those that make most room first.
+	Leave []Leaves `json:"leave"`
+}
+
+// Leaves is a gang, or a pod without one.
+type Leaves struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Pods is how many pods it has on nodes, also outside the domain.
+	Pods int `json:"pods"`
 }
 
 // Ahead is something that waits before another in a queue.

@@ -74,6 +74,21 @@ func groupLike(f Facts, name string, change func(*schedulingv1beta1.PodGroup)) s
 	return other
 }
 
+func TestHowLongAGangIsExpectedToRun(t *testing.T) {
+	f := waitingJob()
+	line := func(page Page) string { lines := section(page, headingNow); return lines[len(lines)-1] }
+	assert.NotContains(t, line(Job(f)), "expected")
+	f.Group.Status.Estimate = &schedulingv1beta1.PodGroupEstimate{
+		Runtime: &metav1.Duration{Duration: 90 * time.Minute}, Source: schedulingv1beta1.EstimateFromHistory, Message: "the mean of the last two runs of this kind",
+	}
+	assert.Equal(t, "It is expected to run for 90m: the mean of the last two runs of this kind.", line(Job(f)))
+	assert.Equal(t, line(Job(f)), line(PodGroup(f)))
+	f.Group.Status.Estimate = &schedulingv1beta1.PodGroupEstimate{Message: "the estimate of its user, 1m0s, is not used"}
+	assert.Equal(t, "How long it runs is not known: the estimate of its user, 1m0s, is not used.", line(PodGroup(f)))
+	f.Group.Status.Phase = schedulingv1beta1.PodGroupCompleted
+	assert.NotContains(t, line(PodGroup(f)), "How long")
+}
+
 // TestAGangThatAsksForWhatMusterDoesNotHave: each page quotes the condition of the PodGroup.
 func TestAGangThatAsksForWhatMusterDoesNotHave(t *testing.T) {
 	f := waitingJob()

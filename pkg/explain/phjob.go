@@ -32,7 +32,7 @@ func PhJob(f Facts) Page {
 		Title: fmt.Sprintf("PhJob %s/%s: %s, created %s", job.Namespace, job.Name, cmp.Or(string(job.Status.Phase), notSeen), f.ago(job.CreationTimestamp.Time)),
 		Kind:  "PhJob", Namespace: job.Namespace, Name: job.Name, Phase: string(job.Status.Phase), Since: &job.CreationTimestamp,
 	}
-	page.add(headingNow, f.phJobDoes()...)
+	page.add(headingNow, append(f.phJobDoes(), expected(f.Group)...)...)
 	page.add("Its group and its user", f.groupAndUser()...)
 	page.add("Its schedule", f.schedule()...)
 	switch job.Status.Phase {

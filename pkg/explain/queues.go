@@ -40,6 +40,7 @@ func Queue(f Facts, name string) Page {
 	slices.Sort(running)
 	page.add("What runs, and what does its minimum need?", first(10, running)...)
 	page.add("What waits, and in which order?", first(10, f.waitingIn(&page, name))...)
+	page.add(headingNext, first(10, f.nextHours(name))...)
 	page.add("What runs and waits in your namespace?", first(10, f.own(name))...)
 	f.addEnd(&page)
 	return page

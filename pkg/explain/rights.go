@@ -14,6 +14,7 @@ var unsaid = map[Part]string{
 	PartPriorities:  "nothing is said about the order in which Jobs start",
 	PartNodes:       "nothing is said about room on nodes",
 	PartPods:        "nothing is said about room on nodes",
+	PartTopology:    "nothing is said about domains of the network",
 	PartEvents:      "little is said about what happened",
 	PartPhSchedules: "nothing is said about its schedule",
 	PartPhJobs:      "nothing is said about the order in which Jobs start",

@@ -23,8 +23,8 @@ func TestNothingIsSaidOfWhatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// TestNobodyIsBeforeItWithoutTheRightToLook: the own PodGroup is not "the only one that waits" because no other may be read.
-func TestNobodyIsBeforeItWithoutTheRightToLook(t *testing.T) {
+// TestNothingIsBeforeItWithoutTheRightToLook: the own PodGroup is not "the only one that waits" because no other may be read.
+func TestNothingIsBeforeItWithoutTheRightToLook(t *testing.T) {
 	for _, part := range []Part{PartGroups, PartPriorities} {
 		f := waitingJob()
 		f.Unread = []Part{part}

@@ -105,10 +105,11 @@ func (f *Facts) addWait(page *Page, found finding) {
 	page.Wait, page.said = w, append(page.said, bare(found.message))
 	page.add("Why does it wait?", f.why(found, w)...)
 	if f.Group != nil && waits(f.Group) {
+		page.add(headingStart, f.starts(w)...)
 		page.add(headingBefore, f.before(w)...)
 		page.add(headingShare, f.share()...)
 	}
-	page.add(headingFrees, f.frees(found, w)...)
+	page.add(headingFrees, append(f.frees(found, w), f.move(w)...)...)
 	page.add("Can it ever run?", found.answer(w))
 }
 

@@ -3,8 +3,10 @@
 package gang
 
 import (
+	"cmp"
+	"maps"
 	"slices"
-	"sort"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,6 +42,8 @@ type Member struct {
 	Pod *corev1.Pod
 	// Task of the member, or "".
 	Task string
+	// TaskOrder is the position of the task in the Job, 0 if it is not known.
+	TaskOrder int
 	// Index of the member in its task.
 	Index int
 	// Version is the incarnation of the gang that the member belongs to.
@@ -70,6 +74,10 @@ type Spec struct {
 	Succeeded int
 	// SucceededOf is the incarnation that they are of. For a later one they do not count: it runs everything again.
 	SucceededOf int64
+	// Failed is the number of members that have failed. They satisfy nothing, and their groups may stay without them.
+	Failed int
+	// Groups divide the members. The first that matches a member counts.
+	Groups []GroupPolicy
 }
 
 // Gang is the set of the pods of one PodGroup. The zero value is a gang without members.
@@ -84,8 +92,9 @@ type Gang struct {
 	current  int                // the members of it, terminating ones too
 	states   [Returning + 1]int // the members in each state, of any incarnation
 	tasks    map[string]counts  // the members that count, by task
-	total    counts             // the sum of tasks
-	lost     resources.List     // what lost members requested, since a member was lost while the gang was seated
+	groups   map[groupKey]counts
+	total    counts         // the sum of tasks
+	lost     resources.List // what lost members requested, since a member was lost while the gang was seated
 }
 
 // counts are numbers of members of the current incarnation that are not terminating.
@@ -194,28 +203,42 @@ func (g *Gang) count(m *Member, one int) {
 	if m.Terminating {
 		return
 	}
-	ofTask := g.tasks[m.Task]
-	for _, c := range []*counts{&ofTask, &g.total} {
-		c.all += one
-		switch {
-		case m.State == Waiting:
-			c.waiting += one
-		case m.State.Holds():
-			c.held += one
-		}
-		if m.State == Bound {
-			c.bound += one
-		}
-		if g.isOwn(m) {
-			c.own += one
+	isOwn, ofTask := g.isOwn(m), g.tasks[m.Task]
+	g.total.count(m, one, isOwn)
+	ofTask.count(m, one, isOwn)
+	g.tasks[m.Task] = ofTask
+	if len(g.Groups) == 0 {
+		return
+	}
+	if key, p, _ := g.policyOf(m); p != nil {
+		ofGroup := g.groups[key]
+		ofGroup.count(m, one, isOwn)
+		if g.groups[key] = ofGroup; ofGroup == (counts{}) {
+			delete(g.groups, key)
 		}
 	}
-	g.tasks[m.Task] = ofTask
+}
+
+// count adds a member that is not terminating.
+func (c *counts) count(m *Member, one int, isOwn bool) {
+	c.all += one
+	switch {
+	case m.State == Waiting:
+		c.waiting += one
+	case m.State.Holds():
+		c.held += one
+	}
+	if m.State == Bound {
+		c.bound += one
+	}
+	if isOwn {
+		c.own += one
+	}
 }
 
 // recount finds the current incarnation and counts its members from scratch.
 func (g *Gang) recount() {
-	g.version, g.current, g.states, g.total, g.tasks = 0, 0, [Returning + 1]int{}, counts{}, map[string]counts{}
+	g.version, g.current, g.states, g.total, g.tasks, g.groups = 0, 0, [Returning + 1]int{}, counts{}, map[string]counts{}, map[groupKey]counts{}
 	g.lost = nil
 	first := true
 	for _, m := range g.members {
@@ -314,15 +337,18 @@ func (g *Gang) taskMinimums() map[string]int {
 	return g.MinTaskMember
 }
 
-// shortOf is the number of members that are missing to the minimum and to every task's minimum. n selects which members count. The task of
-// a succeeded member is not known any more: it fills any gap.
+// shortOf is the number of members that are missing to the minimum, the minimums of tasks and the least groups. n selects which members
+// count. The task and the group of a succeeded member are not known any more: it fills any gap.
 func (g *Gang) shortOf(n func(counts) int) int {
 	taskGaps := 0
 	for task, minimum := range g.taskMinimums() {
 		taskGaps += max(0, minimum-n(g.tasks[task]))
 	}
 	succeeded := g.succeeded()
-	return max(0, g.MinMember-n(g.total)-succeeded, taskGaps-succeeded)
+	if short := max(0, g.MinMember-n(g.total)-succeeded, taskGaps-succeeded); short > 0 {
+		return short
+	}
+	return max(0, g.gapBy(g.groups, n)-succeeded)
 }
 
 func all(c counts) int   { return c.all }
@@ -415,38 +441,22 @@ func (g *Gang) ChooseFrom(waiting []*Member) []*Member {
 	if g.Seated() {
 		return nil
 	}
-	seats := g.seatsOf(g.counting(holdsRoom))
-	var chosen, rest []*Member
-	for _, m := range inOrder(waiting) {
-		if seats.ofTask[m.Task] < seats.minimums[m.Task] {
-			seats.take(m)
-			chosen = append(chosen, m)
-		} else {
-			rest = append(rest, m)
-		}
-	}
-	for _, m := range rest {
-		if seats.total+g.succeeded() >= g.MinMember {
-			break
-		}
-		seats.take(m)
-		chosen = append(chosen, m)
-	}
-	if seats.short(g) > 0 {
+	c := g.chooseFrom(inOrder(waiting))
+	if c.short(g) > 0 {
 		return nil
 	}
-	return inOrder(g.withoutSpare(chosen))
+	return inOrder(slices.Concat(g.withoutSpare(c.chosen)...))
 }
 
-// withoutSpare drops members that are not needed because a succeeded member fills their task's gap, the last first.
-func (g *Gang) withoutSpare(chosen []*Member) []*Member {
+// withoutSpare drops bundles that are not needed because a succeeded member fills their task's gap, the last first.
+func (g *Gang) withoutSpare(chosen [][]*Member) [][]*Member {
 	if g.succeeded() == 0 {
 		return chosen
 	}
-	inOrder(chosen)
+	slices.SortStableFunc(chosen, func(a, b []*Member) int { return compareMembers(a[0], b[0]) })
 	for i := len(chosen) - 1; i >= 0; i-- {
 		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
-		if g.seatsOf(slices.Concat(g.counting(holdsRoom), fewer)).short(g) == 0 {
+		if g.seatsOf(slices.Concat(g.counting(holdsRoom), slices.Concat(fewer...))).short(g) == 0 {
 			chosen = fewer
 		}
 	}
@@ -455,22 +465,32 @@ func (g *Gang) withoutSpare(chosen []*Member) []*Member {
 
 // seats counts a set of members against the minimums.
 type seats struct {
+	spec     *Spec
 	minimums map[string]int
 	ofTask   map[string]int
+	ofGroup  map[groupKey]int
 	total    int
 }
 
 func (g *Gang) seatsOf(members []*Member) *seats {
-	s := &seats{minimums: g.taskMinimums(), ofTask: map[string]int{}}
+	s := &seats{spec: &g.Spec, minimums: g.taskMinimums(), ofTask: map[string]int{}, ofGroup: map[groupKey]int{}}
 	for _, m := range members {
 		s.take(m)
 	}
 	return s
 }
 
-func (s *seats) take(m *Member) {
-	s.ofTask[m.Task]++
-	s.total++
+func (s *seats) take(m *Member) { s.add(m, 1) }
+
+func (s *seats) add(m *Member, one int) {
+	s.ofTask[m.Task] += one
+	s.total += one
+	if len(s.spec.Groups) == 0 {
+		return
+	}
+	if key, p, _ := s.spec.policyOf(m); p != nil {
+		s.ofGroup[key] += one
+	}
 }
 
 // short is the number of members that are missing.
@@ -480,7 +500,10 @@ func (s *seats) short(g *Gang) int {
 		gaps += max(0, minimum-s.ofTask[task])
 	}
 	succeeded := g.succeeded()
-	return max(0, g.MinMember-s.total-succeeded, gaps-succeeded)
+	if short := max(0, g.MinMember-s.total-succeeded, gaps-succeeded); short > 0 || !g.hasLeastGroups() {
+		return short
+	}
+	return max(0, g.groupGap(maps.Keys(s.ofGroup), func(key groupKey) int { return s.ofGroup[key] })-succeeded)
 }
 
 // UIDs are the UIDs of some members.
@@ -494,18 +517,18 @@ func UIDs(members []*Member) []types.UID {
 
 // inOrder sorts members by priority, task, index and name, and returns them.
 func inOrder(members []*Member) []*Member {
-	sort.Slice(members, func(i, j int) bool {
-		a, b := members[i], members[j]
-		switch {
-		case a.Priority != b.Priority:
-			return a.Priority > b.Priority
-		case a.Task != b.Task:
-			return a.Task < b.Task
-		case a.Index != b.Index:
-			return a.Index < b.Index
-		default:
-			return a.Pod.Name < b.Pod.Name
-		}
-	})
+	slices.SortFunc(members, compareMembers)
 	return members
+}
+
+func compareMembers(a, b *Member) int {
+	switch {
+	case a.Priority != b.Priority:
+		return cmp.Compare(b.Priority, a.Priority)
+	case a.Task != b.Task:
+		return strings.Compare(a.Task, b.Task)
+	case a.Index != b.Index:
+		return cmp.Compare(a.Index, b.Index)
+	}
+	return strings.Compare(a.Pod.Name, b.Pod.Name)
 }

@@ -14,6 +14,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/runtimes"
 )
 
 // Group is a gang with what the scheduler knows of it. It has no lock, no clock and no client: the scheduler's store has them.
@@ -36,10 +37,12 @@ type Group struct {
 	OutcomeUntil time.Time  // a bound member is gone: until this time the PodGroup's status may say how it ended
 	SurplusOpen  bool       // the waiting members were activated when the gang began to run
 	TurnedAway   bool       // the gate was closed to a member after that
+	GroupUntil   time.Time  // until when members of surplus groups wait in Permit for the rest
 	NoRoomAt     int        // how often room had come free when surplus of the gang found none
 	InPermit     bool       // members may wait in Permit that were released, or are to give back their room
 	Timestamps   Timestamps // of its steps
 	Joined       time.Time  // when the last member came
+	Began        time.Time  // when the first member of the current incarnation was bound; zero while none is
 	Reporting    bool       // the reporter is about to look
 	Conditions   int        // how often members' conditions may have changed
 	Changes      int        // how often the input of decisions has changed
@@ -68,8 +71,15 @@ type PodGroup struct {
 	// reserved is what the queue keeps for the members of a started gang in all. It is nil for gangs that ask for no more than their
 	// minimum.
 	Reserved resources.List
-	Bound    int64     // the last incarnation whose minimum was bound, as the status says; -1 if none was
-	Topology *Topology // how close the members must be in the network, nil if that does not matter
+	Bound    int64             // the last incarnation whose minimum was bound, as the status says; -1 if none was
+	Topology *Topology         // how close the members must be in the network, nil if that does not matter
+	Admitted time.Time         // since when it is known to be admitted
+	Waits    time.Time         // since when its condition says that it waits, although it is admitted; zero if it does not
+	Runtime  runtimes.Estimate // how long it is expected to run
+	// Minimum is what the minimum needs in all, as the PodGroup says. It counts while no pod exists.
+	Minimum resources.List
+	// Plan is the expected start that was written last, nil if none is.
+	Plan *schedulingv1beta1.PodGroupPlan
 }
 
 // Refusal is a no: what is missing, and which events may help.
@@ -123,9 +133,11 @@ type Timestamps struct {
 func (g *Group) Take(pg *schedulingv1beta1.PodGroup, named string) (differs bool) {
 	before, spec := g.PodGroup, g.Spec
 	g.PodGroup = PodGroup{
-		Exists: true, UID: pg.UID, Version: pg.ResourceVersion, Created: g.PodGroup.Created, Named: named, Account: g.PodGroup.Account,
-		Class: pg.Spec.PriorityClassName, Phase: pg.Status.Phase, Failed: pg.Status.Failed, Bound: lastBound(pg),
+		Exists: true, UID: pg.UID, Version: pg.ResourceVersion, Created: g.PodGroup.Created, Admitted: g.PodGroup.Admitted, Named: named,
+		Account: g.PodGroup.Account, Class: pg.Spec.PriorityClassName, Phase: pg.Status.Phase, Failed: pg.Status.Failed, Bound: lastBound(pg),
 		Reserved: resources.FromResourceList(pg.Status.Reserved), Topology: TopologyOf(pg),
+		Runtime: runtimes.OfGroup(pg), Waits: waitsSince(pg),
+		Minimum: resources.FromResourceList(ptr.Deref(pg.Spec.MinResources, nil)), Plan: pg.Status.Plan,
 	}
 	g.BelongTo(pg.UID)
 	if IsRunOver(pg) { // the minimum of the next run was never bound
@@ -133,8 +145,11 @@ func (g *Group) Take(pg *schedulingv1beta1.PodGroup, named string) (differs bool
 	}
 	g.Spec = SpecOf(pg)
 	g.derived.kept = nil
-	before.Version = g.PodGroup.Version
+	before.Version, before.Waits, before.Plan = g.PodGroup.Version, g.PodGroup.Waits, g.PodGroup.Plan
 	same := reflect.DeepEqual //nolint:forbidigo // of values of this package, with fields that are not exported
+	if !same(spec.Groups, g.Groups) {
+		g.recount()
+	}
 	return !same(before, g.PodGroup) || !same(spec, g.Spec)
 }
 
@@ -154,6 +169,24 @@ func lastBound(pg *schedulingv1beta1.PodGroup) int64 {
 		}
 	}
 	return -1
+}
+
+// waitsSince is since when an admitted PodGroup is said to wait. The controller keeps the time while it waits, so it outlives the scheduler.
+func waitsSince(pg *schedulingv1beta1.PodGroup) time.Time {
+	c := schedulingv1beta1.CurrentCondition(pg.Status.Conditions)
+	if pg.Status.Phase != schedulingv1beta1.PodGroupInqueue || c == nil || c.Type != schedulingv1beta1.PodGroupUnschedulableType {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Time
+}
+
+// WaitedFor is how long a gang has waited for room since its queue admitted it.
+func (g *Group) WaitedFor(now time.Time) time.Duration {
+	since := g.PodGroup.Admitted
+	if !g.PodGroup.Waits.IsZero() {
+		since = g.PodGroup.Waits
+	}
+	return now.Sub(since)
 }
 
 // Renew forgets what is known of an earlier PodGroup, but the account.
@@ -181,6 +214,11 @@ func (g *Group) Join(old, m *Member) {
 	if g.Version() != incarnation {
 		g.beginIncarnation()
 	}
+	if m.State == Bound && g.Counts(m) {
+		if at := BoundAt(m.Pod); g.Began.IsZero() || at.Before(g.Began) {
+			g.Began = at
+		}
+	}
 }
 
 // Leave takes a member out.
@@ -194,6 +232,9 @@ func (g *Group) Leave(m *Member) {
 	}
 	g.countNamed(m, -1)
 	g.membersChanged()
+	if g.CountIn(Bound) == 0 {
+		g.Began = time.Time{} // what comes is another run
+	}
 	if g.Scout.UID == m.UID {
 		g.Scout = Scout{}
 	}
@@ -236,7 +277,7 @@ func (g *Group) membersChanged() { g.derived.ranks, g.derived.waits, g.derived.k
 // beginIncarnation drops facts about earlier incarnations of the gang: the new one has not been bound yet.
 func (g *Group) beginIncarnation() {
 	g.MinimumBound = g.PodGroup.Bound >= g.Version()
-	g.PartialSince, g.OutcomeUntil = time.Time{}, time.Time{}
+	g.PartialSince, g.OutcomeUntil, g.Began = time.Time{}, time.Time{}, time.Time{}
 	g.SurplusOpen = false // its waiting members are activated
 }
 

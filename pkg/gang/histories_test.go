@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -69,8 +70,35 @@ func (o *model) missing(which func(State) bool) int {
 	if o.spec.SucceededOf < o.latest() {
 		succeeded = 0 // they were of an earlier incarnation
 	}
-	return max(0, o.spec.MinMember-total-succeeded, gaps-succeeded)
+	if short := max(0, o.spec.MinMember-total-succeeded, gaps-succeeded); short > 0 {
+		return short
+	}
+	return max(0, o.missingInGroups(which)-succeeded)
 }
+
+// missingInGroups is how many pods are missing to two pods in each of so many groups. The fullest groups are completed.
+func (o *model) missingInGroups(which func(State) bool) (missing int) {
+	for _, policy := range o.spec.Groups {
+		inGroup := map[string]int{}
+		for _, pod := range o.pods {
+			if pod.Version == o.latest() && !pod.Terminating && which(pod.State) {
+				inGroup[groupLabel(pod.UID)]++
+			}
+		}
+		sizes := slices.Sorted(maps.Values(inGroup))
+		for n := range policy.Least {
+			has := 0
+			if n < len(sizes) {
+				has = sizes[len(sizes)-1-n]
+			}
+			missing += max(0, policy.Size-has)
+		}
+	}
+	return missing
+}
+
+// groupLabel puts the pods with the numbers 0 to 7 into three groups.
+func groupLabel(uid types.UID) string { return fmt.Sprint((uid[len(uid)-1] - '0') / 3) }
 
 func anyState(State) bool      { return true }
 func hasRoom(state State) bool { return state == Reserved || state == Released || state == Bound }
@@ -149,7 +177,11 @@ func (h *history) changeSpec() {
 		MinMember: h.draw("minMember", 0, 6), Succeeded: h.draw("succeeded", 0, 2), SucceededOf: int64(h.draw("succeededOf", 0, 2)),
 		MinTaskMember: map[string]int{"a": h.draw("minA", 0, 2), "b": h.draw("minB", 0, 2)},
 	}
-	h.gang.Spec = Spec{MinMember: h.model.spec.MinMember, Succeeded: h.model.spec.Succeeded, SucceededOf: h.model.spec.SucceededOf, MinTaskMember: maps.Clone(h.model.spec.MinTaskMember)}
+	if least := h.draw("least groups", 0, 6); least > 3 {
+		h.model.spec.Groups = []GroupPolicy{{Size: h.draw("size", 1, 3), Least: least - 3, selector: labels.Everything(), keys: []string{"group"}, asks: true}}
+	}
+	h.gang.Spec = Spec{MinMember: h.model.spec.MinMember, Succeeded: h.model.spec.Succeeded, SucceededOf: h.model.spec.SucceededOf, MinTaskMember: maps.Clone(h.model.spec.MinTaskMember), Groups: h.model.spec.Groups}
+	h.gang.recount()
 }
 
 func (h *history) compare() {
@@ -190,7 +222,7 @@ func (h *history) start() {
 	g, o := h.gang, h.model
 	chosen := g.Choose()
 	enough := o.missing(func(s State) bool { return hasRoom(s) || waits(s) }) == 0
-	if wanted := !g.Seated() && enough; wanted != (len(chosen) > 0) {
+	if wanted := !g.Seated() && enough; wanted != (len(chosen) > 0) && (len(g.Groups) == 0 || !wanted) { // a group that is not whole may have to wait
 		h.t.Fatalf("%d members are chosen of a gang that is complete: %v, seated: %v", len(chosen), g.Complete(), g.Seated())
 	}
 	if len(chosen) > 0 && !g.SeatedWith(chosen) {
@@ -198,7 +230,7 @@ func (h *history) start() {
 	}
 	for _, m := range chosen {
 		others := slices.DeleteFunc(slices.Clone(chosen), func(other *Member) bool { return other == m })
-		if g.SeatedWith(others) {
+		if g.SeatedWith(others) && len(g.Groups) == 0 {
 			h.t.Fatalf("%s is one too many", m.UID)
 		}
 	}
@@ -218,5 +250,5 @@ func (h *history) start() {
 }
 
 func podNamed(uid types.UID) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: string(uid)}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: string(uid), Labels: map[string]string{"group": groupLabel(uid)}}}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,9 @@ func MemberOf(pod *corev1.Pod, requests resources.List) *Member {
 	}
 	if index, err := strconv.Atoi(pod.Annotations[batchv1alpha1.TaskIndexKey]); err == nil {
 		m.Index = index
+	}
+	if order, err := strconv.Atoi(pod.Annotations[schedulingv1beta1.TaskOrderAnnotation]); err == nil {
+		m.TaskOrder = order
 	}
 	if version, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 64); err == nil {
 		m.Version = version
@@ -63,8 +67,8 @@ func IsCritical(pod *corev1.Pod) bool {
 // SpecOf reads a PodGroup. Members that have succeeded in a run that is over do not count for members that come now.
 func SpecOf(group *schedulingv1beta1.PodGroup) Spec {
 	spec := Spec{
-		MinMember: int(group.Spec.MinMember), MinTaskMember: map[string]int{},
-		Succeeded: int(group.Status.Succeeded), SucceededOf: IncarnationOf(group),
+		MinMember: int(group.Spec.Minimum()), MinTaskMember: map[string]int{}, Groups: groupPoliciesOf(group),
+		Succeeded: int(group.Status.Succeeded), SucceededOf: IncarnationOf(group), Failed: int(group.Status.Failed),
 	}
 	if IsRunOver(group) {
 		spec.Succeeded = 0
@@ -80,7 +84,7 @@ func SpecOf(group *schedulingv1beta1.PodGroup) Spec {
 // failed may be replaced, which is no new run.
 func IsRunOver(group *schedulingv1beta1.PodGroup) bool {
 	status := &group.Status
-	return status.Phase == schedulingv1beta1.PodGroupCompleted && status.Failed == 0 && status.Succeeded >= group.Spec.MinMember &&
+	return status.Phase == schedulingv1beta1.PodGroupCompleted && status.Failed == 0 && status.Succeeded >= group.Spec.Minimum() &&
 		batchv1alpha1.JobOf(group) == nil
 }
 
@@ -163,4 +167,16 @@ func ScheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
 		}
 	}
 	return nil
+}
+
+// BoundAt is when a pod was bound, to the next whole second: the API has no fractions. Without the condition it is when its kubelet saw it, or
+// when it was created.
+func BoundAt(pod *corev1.Pod) time.Time {
+	switch c := ScheduledCondition(pod); {
+	case c != nil && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero():
+		return c.LastTransitionTime.Add(time.Second)
+	case pod.Status.StartTime != nil:
+		return pod.Status.StartTime.Add(time.Second)
+	}
+	return pod.CreationTimestamp.Add(time.Second)
 }

@@ -26,8 +26,7 @@ func (r *Remaining) IsWholeOrGone() bool { return r.Len() == 0 || r.Seated() }
 
 // Remove takes a member out.
 func (r *Remaining) Remove(m *Member) {
-	r.seats.ofTask[m.Task]--
-	r.seats.total--
+	r.seats.add(m, -1)
 }
 
 // Spare returns as many of some members as can go together while the gang stays seated, in the given order. It returns none for a gang that
@@ -37,7 +36,7 @@ func (r *Remaining) Spare(inOrder []*Member) []*Member {
 		return nil
 	}
 	left := &Remaining{gang: r.gang, seats: r.seats}
-	left.seats.ofTask = maps.Clone(r.seats.ofTask)
+	left.seats.ofTask, left.seats.ofGroup = maps.Clone(r.seats.ofTask), maps.Clone(r.seats.ofGroup)
 	var spare []*Member
 	for _, m := range inOrder {
 		left.Remove(m)

@@ -1,11 +1,7 @@
 package gang
 
 import (
-	"strings"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/topology"
@@ -18,35 +14,25 @@ type Topology struct {
 	// Narrow is a limit that holds while the gang has waited for less than NarrowFor.
 	Narrow    topology.Bound
 	NarrowFor time.Duration
-	policies  []groupPolicy
-}
-
-// groupPolicy divides members into groups.
-type groupPolicy struct {
-	name     string
-	selector labels.Selector
-	keys     []string
-	bound    topology.Bound
+	// groups are the limits of groups by themselves.
+	groups []topology.Bound
 }
 
 // TopologyOf is what a PodGroup says of the network, nil for nothing.
 func TopologyOf(pg *schedulingv1beta1.PodGroup) *Topology {
 	t := &Topology{Bound: boundOf(pg.Spec.NetworkTopology)}
-	for _, p := range pg.Spec.SubGroupPolicy {
-		if p.NetworkTopology == nil {
-			continue
+	isAsked := pg.Spec.NetworkTopology != nil
+	for i := range pg.Spec.SubGroupPolicy {
+		if of := pg.Spec.SubGroupPolicy[i].NetworkTopology; of != nil {
+			isAsked = true
+			t.groups = append(t.groups, boundOf(of))
 		}
-		selector, err := metav1.LabelSelectorAsSelector(p.LabelSelector)
-		if err != nil {
-			continue // admission refuses it
-		}
-		t.policies = append(t.policies, groupPolicy{name: p.Name, selector: selector, keys: p.MatchLabelKeys, bound: boundOf(p.NetworkTopology)})
 	}
 	narrow, err := schedulingv1beta1.ParseNarrowTopology(pg.Annotations[schedulingv1beta1.NarrowTopologyAnnotation])
 	if err == nil {
 		t.Narrow, t.NarrowFor = topology.Bound{Tier: narrow.Tier, TierName: narrow.TierName}, narrow.For
 	}
-	if pg.Spec.NetworkTopology == nil && len(t.policies) == 0 && err != nil {
+	if !isAsked && err != nil {
 		return nil
 	}
 	return t
@@ -58,23 +44,6 @@ func boundOf(spec *schedulingv1beta1.NetworkTopologySpec) topology.Bound {
 		return topology.Bound{}
 	}
 	return topology.Bound{Tier: spec.HighestTierAllowed, TierName: spec.HighestTierName}
-}
-
-// GroupOf is the group of a member with the bound of the group. The first policy that matches the member counts. It is "" for a member
-// without a group.
-func (t *Topology) GroupOf(m *Member) (name string, bound topology.Bound) {
-	for i := range t.policies {
-		p := &t.policies[i]
-		if !p.selector.Matches(labels.Set(m.Pod.Labels)) {
-			continue
-		}
-		parts := []string{p.name}
-		for _, key := range p.keys {
-			parts = append(parts, m.Pod.Labels[key])
-		}
-		return strings.Join(parts, "/"), p.bound
-	}
-	return "", topology.Bound{}
 }
 
 // BoundAt is the bound of all members when the gang has waited for some time. It stays so for still; 0 is for ever.
@@ -90,9 +59,9 @@ func (t *Topology) Bounds(waited time.Duration) (bounds []topology.Bound) {
 	if bound, _ := t.BoundAt(waited); bound.IsSet() {
 		bounds = append(bounds, bound)
 	}
-	for i := range t.policies {
-		if t.policies[i].bound.IsSet() {
-			bounds = append(bounds, t.policies[i].bound)
+	for _, bound := range t.groups {
+		if bound.IsSet() {
+			bounds = append(bounds, bound)
 		}
 	}
 	return bounds

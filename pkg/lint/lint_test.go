@@ -254,7 +254,8 @@ func TestFieldsWithoutEffectAreWarnedOf(t *testing.T) {
 	const queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\n"
 	for name, c := range map[string]struct{ text, says string }{
 		"a Job":               {job, ""},
-		"an estimate":         {strings.Replace(job, "spec:\n", "spec:\n  runningEstimate: 1h\n", 1), "spec.runningEstimate: has no effect yet"},
+		"an estimate":         {strings.Replace(job, "spec:\n", "spec:\n  runningEstimate: 1h\n", 1), ""},
+		"an empty estimate":   {strings.Replace(job, "spec:\n", "spec:\n  runningEstimate: 0s\n", 1), "spec.runningEstimate: says nothing"},
 		"a topology policy":   {strings.Replace(job, "replicas:", "topologyPolicy: restricted\n    replicas:", 1), "spec.tasks: topologyPolicy does not choose nodes"},
 		"no topology policy":  {strings.Replace(job, "replicas:", "topologyPolicy: none\n    replicas:", 1), ""},
 		"no tier":             {strings.Replace(job, "spec:\n", "spec:\n  networkTopology: {mode: hard}\n", 1), "spec.networkTopology: mode hard asks for nothing without a tier"},

@@ -61,5 +61,5 @@ func ignored(field, message string) Remark {
 
 // isIgnoredByVolcano says whether a warning is about a field that Volcano does not read either.
 func isIgnoredByVolcano(message string) bool {
-	return strings.Contains(message, "runningEstimate") || strings.Contains(message, "annotations of a template")
+	return strings.Contains(message, "annotations of a template")
 }

@@ -73,12 +73,12 @@ func TestWhatBecomesOfAnObject(t *testing.T) {
 		"a PodGroup":                  {makeGroup("queue: default"), migrate.Kept, false, "", ""},
 		"a topology of a Job":         {job("", "networkTopology: {mode: hard, highestTierAllowed: 1}", ""), migrate.Kept, false, "", ""},
 		"a topology of a PodGroup":    {makeGroup("networkTopology: {mode: hard, highestTierName: rack}"), migrate.Kept, false, "", ""},
-		"sub groups of a PodGroup":    {makeGroup("subGroupPolicy: [{name: a, subGroupSize: 2}]"), migrate.Waits, true, "spec.subGroupPolicy[0]", "make a PodGroup for each sub group"},
+		"sub groups of a PodGroup":    {makeGroup("subGroupPolicy: [{name: a, minSubGroups: 2}]"), migrate.Waits, true, "spec.subGroupPolicy[0].minSubGroups", "name the label"},
 		"a HyperNode":                 {hyperNode("exactMatch: {name: n0}"), migrate.Kept, false, "", ""},
 		"a HyperNode without members": {hyperNode(""), migrate.Refused, true, "", "one of exactMatch, regexMatch, or labelMatch"},
 		"an unknown field":            {job("", "fooBar: 1", ""), migrate.Ignored, true, "spec.fooBar", "drops it"},
 		"the topology of a task":      {strings.Replace(job("", "", "topologyPolicy: restricted"), "image: busybox", "image: busybox, resources: {requests: {cpu: 1}}", 1), migrate.Ignored, true, "spec.tasks", "kubelet"},
-		"what neither reads":          {job("", "runningEstimate: 10m", ""), migrate.Ignored, false, "spec.runningEstimate", "no effect"},
+		"an estimate":                 {job("", "runningEstimate: 10m", ""), migrate.Kept, false, "", ""},
 		"clusters of a queue":         {makeQueue("", "extendClusters: [{name: c}]"), migrate.Ignored, true, "spec.extendClusters", "not forwarded"},
 		"a hierarchy in annotations":  {makeQueue(", annotations: {volcano.sh/hierarchy: root/a, volcano.sh/hierarchy-weights: 1/1}", ""), migrate.Ignored, true, "metadata.annotations[volcano.sh/hierarchy]", "spec.parent"},
 		"a zone":                      {job(", annotations: {volcano.sh/revocable-zone: rz1}", "", ""), migrate.Ignored, true, "metadata.annotations[volcano.sh/revocable-zone]", "taint"},
@@ -218,11 +218,11 @@ func TestTheTextGroupsEqualRemarks(t *testing.T) {
 	for _, name := range []string{"j1", "j2", "j3", "j4", "j5"} {
 		text.WriteString(strings.Replace(job("", "plugins: {ssh: []}", ""), "name: j", "name: "+name, 1) + "---\n")
 	}
-	text.WriteString("apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: divided}\nspec: {subGroupPolicy: [{name: a, subGroupSize: 2}]}\n")
+	text.WriteString("apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: divided}\nspec: {subGroupPolicy: [{name: a, minSubGroups: 2}]}\n")
 	var out strings.Builder
 	require.NoError(t, check(t, text.String()).WriteText(&out))
-	assert.Equal(t, `waits: PodGroup spec.subGroupPolicy[*]: the gang waits with reason NotSupported
-  do: spec.subGroupPolicy[0] is not supported yet: make a PodGroup for each sub group, or name minimums of tasks in minTaskMember, and leave it out
+	assert.Equal(t, `waits: PodGroup spec.subGroupPolicy[*].minSubGroups: the gang waits with reason NotSupported
+  do: spec.subGroupPolicy[0].minSubGroups asks for 2 sub groups, and without matchLabelKeys all members of the policy are one: name the label that tells them apart
   in: divided
 differs: Job spec.plugins.ssh: the key is of type ed25519, not RSA
   do: for an image that needs RSA, add the argument --ssh-key-type=rsa

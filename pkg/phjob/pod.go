@@ -74,7 +74,7 @@ func PodGroupName(job *primehubv1alpha1.PhJob) string {
 
 // PodGroup makes the PodGroup with which a PhJob waits for quota of its limits.
 func PodGroup(job *primehubv1alpha1.PhJob, queue string, limits corev1.ResourceList) *schedulingv1beta1.PodGroup {
-	return &schedulingv1beta1.PodGroup{
+	group := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: PodGroupName(job), Namespace: job.Namespace,
 			Labels:          map[string]string{schedulingv1beta1.UserLabel: primehubv1alpha1.LabelOf(UserOf(&job.Spec))},
@@ -82,6 +82,10 @@ func PodGroup(job *primehubv1alpha1.PhJob, queue string, limits corev1.ResourceL
 		},
 		Spec: schedulingv1beta1.PodGroupSpec{MinMember: 1, Queue: queue, MinResources: &limits},
 	}
+	if estimate, stated := job.Annotations[schedulingv1beta1.RunningEstimateAnnotation]; stated {
+		group.Annotations = map[string]string{schedulingv1beta1.RunningEstimateAnnotation: estimate}
+	}
+	return group
 }
 
 // Pod makes the pod of a PhJob.

@@ -199,6 +199,9 @@ func TestThePodGroup(t *testing.T) {
 	assert.EqualValues(t, 1, group.Spec.MinMember)
 	assert.Equal(t, &limits, group.Spec.MinResources)
 	assert.Equal(t, "team-a", group.Spec.Queue)
+	assert.Empty(t, group.Annotations)
+	j.Annotations = map[string]string{schedulingv1beta1.RunningEstimateAnnotation: "1h", "other": "x"}
+	assert.Equal(t, map[string]string{"muster.sh/running-estimate": "1h"}, PodGroup(j, "team-a", limits).Annotations)
 }
 
 func TestWhatCannotBeAPod(t *testing.T) {

@@ -162,6 +162,9 @@ func maxPerNode(pod *corev1.Pod, namespace func() labels.Set) int {
 	return 0
 }
 
+// MaxPerNode is how many pods like this one a node may hold. Host ports and anti-affinity bound it. 0 means any number.
+func MaxPerNode(pod *corev1.Pod) int { return maxPerNode(pod, func() labels.Set { return nil }) }
+
 // hostPorts are the ports of the node that a pod takes for as long as it runs. Sidecars are init containers that are always restarted.
 func hostPorts(pod *corev1.Pod) (ports []int32) {
 	containers := slices.Clone(pod.Spec.Containers)

@@ -25,16 +25,9 @@ func fourNodes(t *testing.T, old ...*corev1.Pod) (*Planner, *Problem, []*Victim,
 	problem := problemOf(append(some(3, "worker"), some(1, "disk", needsDisk)...))
 	return planner, problem, victims, func(problem *Problem) (*Decision, *Counts, *Seat) {
 		ranked := RankForRoom(victims, nil, func(*Victim) quota.Ratio { return quota.Ratio{} })
-		return planner.Decide(t.Context(), problem, infos), planner.Count(t.Context(), problem, infos, nil), planner.MakeRoom(t.Context(), problem, infos, ranked, anyRules{})
+		return planner.Decide(t.Context(), problem, infos), planner.Count(t.Context(), problem, infos, nil), planner.MakeRoom(t.Context(), problem, infos, ranked, allow{})
 	}
 }
-
-// anyRules lets all victims go.
-type anyRules struct{}
-
-func (anyRules) Take(*Victim) bool { return true }
-func (anyRules) GiveBack(*Victim)  {}
-func (anyRules) HasQuota() bool    { return true }
 
 // TestAGangIsPlacedOnGivenNodesOnly: neither places nor victims are anywhere else.
 func TestAGangIsPlacedOnGivenNodesOnly(t *testing.T) {

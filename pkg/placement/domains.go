@@ -191,11 +191,11 @@ func (t *Topology) held() (nodes []int) {
 	return nodes
 }
 
-// byRank sorts members by task and index.
+// byRank sorts members by the order of their tasks and by index.
 func byRank(members []*gang.Member) []*gang.Member {
 	sorted := slices.Clone(members)
 	slices.SortStableFunc(sorted, func(a, b *gang.Member) int {
-		return cmp.Or(strings.Compare(a.Task, b.Task), cmp.Compare(a.Index, b.Index), strings.Compare(a.Pod.Name, b.Pod.Name))
+		return cmp.Or(cmp.Compare(a.TaskOrder, b.TaskOrder), strings.Compare(a.Task, b.Task), cmp.Compare(a.Index, b.Index), strings.Compare(a.Pod.Name, b.Pod.Name))
 	})
 	return sorted
 }

@@ -68,6 +68,24 @@ func TestAGangGoesToOneRack(t *testing.T) {
 	assert.Equal(t, "b1-2", nodes[10], "ten comes after two")
 }
 
+// TestRanksFollowTheOrderOfTheTasks of the Job, and not their names. Ten comes after two.
+func TestRanksFollowTheOrderOfTheTasks(t *testing.T) {
+	planner, infos := plannerOn(t, racks())
+	problem := problemOf(some(12, "w"))
+	for i, m := range problem.Members {
+		m.Task, m.TaskOrder, m.Index = "worker", 0, i
+		if i == 11 {
+			m.Task, m.TaskOrder, m.Index = "launcher", 1, 0
+		}
+	}
+	problem.Topology = &Topology{Tree: treeByZone(infos), Bound: within(1)}
+	decision := planner.DecideWithin(t.Context(), problem, infos)
+	require.Equal(t, Possible, decision.Feasibility)
+	nodes := nodesInOrder(problem, decision.Places)
+	assert.True(t, slices.IsSorted(nodes), "%v", nodes)
+	assert.Equal(t, []string{nodes[8], nodes[8]}, []string{nodes[10], nodes[11]}, "the launcher is last")
+}
+
 func TestAGangWaitsAndSaysWhichRackLacksWhat(t *testing.T) {
 	planner, infos := plannerOn(t, racks(), in("x", "old", on("b1-1")))
 	problem := ranks(problemOf(some(13, "w")))
@@ -188,7 +206,7 @@ func TestVictimsAreInOneRack(t *testing.T) {
 	}
 	problem := ranks(problemOf(some(12, "w")))
 	problem.Topology = &Topology{Tree: treeByZone(infos), Bound: within(1)}
-	seat := planner.MakeRoomWithin(t.Context(), problem, infos, candidates, anyRules{})
+	seat := planner.MakeRoomWithin(t.Context(), problem, infos, candidates, allow{})
 	require.NotNil(t, seat)
 	assert.Len(t, seat.Victims, 2)
 	nodes := nodesInOrder(problem, seat.Places)

@@ -26,7 +26,7 @@ func (p *Planner) refuseDomains(ctx context.Context, problem *Problem, d *domain
 		return refusal
 	}
 	best, could := d.best(inside)
-	refusal.Message = d.explainDomains(best, inside, tried)
+	refusal.Message = d.explainDomains(best, inside, tried) + d.topology.Note
 	target := d.target(could)
 	if target < 0 {
 		refusal.TooLarge = true
@@ -42,7 +42,7 @@ func (p *Planner) refuseDomains(ctx context.Context, problem *Problem, d *domain
 			}
 			return in
 		}
-		refusal.Reserve, refusal.NoPlaces = in.Reserve, in.NoPlaces
+		refusal.Reserve, refusal.NoPlaces, refusal.NoStart = in.Reserve, in.NoPlaces, in.NoStart
 		if refusal.Reserve != nil || problem.Reserved != nil {
 			refusal.Message += "; room is being reserved for it in " + pathOf(tree, target)
 		}
@@ -87,7 +87,8 @@ func (d *domains) best(inside int) (best map[int]bestOf, could []int) {
 	}
 	best = map[int]bestOf{}
 	for i := range tree.Domains {
-		if !tree.Allows(d.topology.Bound, i) || inside >= 0 && !tree.Contains(i, inside) {
+		isAnywhere := inside < 0 || !d.topology.Bound.IsSet() && d.isDivided() // groups of a gang without a limit
+		if !tree.Allows(d.topology.Bound, i) || !isAnywhere && !tree.Contains(i, inside) {
 			continue
 		}
 		if whole[i] {
@@ -140,6 +141,9 @@ func (d *domains) explainDomains(best map[int]bestOf, inside int, tried bool) st
 	}
 	if inside >= 0 {
 		parts[0] += fmt.Sprintf(" beside those in %s", pathOf(tree, inside))
+	}
+	if i := slices.IndexFunc(d.units, func(u unit) bool { return u.Bound.IsSet() }); i >= 0 {
+		parts[0] += fmt.Sprintf(", each sub group within %s", d.units[i].Bound)
 	}
 	tiers := make([]int, 0, len(best))
 	for tier := range best {

@@ -139,7 +139,8 @@ func (h *evictionHistory) seat(l *load, pods []*corev1.Pod, evicts bool) bool {
 	if seat == nil || len(seat.Victims) == 0 {
 		return false
 	}
-	w.checkSeat(h.t, seat, true)
+	w.checkSeat(h.t, seat)
+	require.Empty(h.t, namesOf(w.couldStay(seat.Victims)), "could stay")
 	gone := sets.New(namesOf(seat.Victims)...)
 	h.log = append(h.log, fmt.Sprintf("%s of %s evicts %v", l.name, l.queue, sets.List(gone)))
 	for _, other := range h.loads {

@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -18,6 +20,8 @@ type Places struct {
 	Avoid sets.Set[string]
 	// AwaitsOwn: pods of the gang's own queue must end before it fits there.
 	AwaitsOwn bool
+	// Start is when the pods there that are in the way will have ended. It is zero if that is not known.
+	Start time.Time
 }
 
 // waiting selects the pods, and the nodes, that a reservation waits for.
@@ -53,6 +57,9 @@ func (v *view) chooseReservation(p *Problem) *Places {
 	if p.Renew {
 		before = v.withoutLate(before, avoid)
 	}
+	if places := v.earliest(p, before); places != nil || p.OnlyWithStart {
+		return places
+	}
 	for _, w := range p.ways(avoid) {
 		if places, ok := v.placesLater(p, w, before); ok {
 			return &Places{Of: v.nodesOf(places), Avoid: w.avoid, AwaitsOwn: p.OwnQueue != nil && !w.keepOwn}
@@ -63,14 +70,18 @@ func (v *view) chooseReservation(p *Problem) *Places {
 
 // placesLater finds places on which the gang fits in the end, the earlier ones if possible.
 func (v *view) placesLater(p *Problem, w waiting, before [][]Place) ([][]Place, bool) {
-	later := v.later(p, w)
+	return v.placesIn(v.later(p, w), w.avoid, before)
+}
+
+// placesIn finds places in the cluster as it will be. It takes the earlier ones if possible, and no nodes that are to be avoided.
+func (v *view) placesIn(later *view, avoid sets.Set[string], before [][]Place) ([][]Place, bool) {
 	if v.constraints != nil {
 		s := later.newSearch()
-		s.avoid = w.avoid
+		s.avoid = avoid
 		found, _ := s.run(v.nodesOf(before))
 		return found.Places, found.Feasibility == Possible
 	}
-	fits := func(demand, node int) bool { return !w.avoid.Has(v.nodes[node].Name) && later.fits(demand, node) }
+	fits := func(demand, node int) bool { return !avoid.Has(v.nodes[node].Name) && later.fits(demand, node) }
 	return PackLater(v.demands, v.nodes, freeOf(later.nodes), fits, before)
 }
 

@@ -138,6 +138,10 @@ func (p *cpuProfile) RunFilterPlugins(_ context.Context, _ fwk.CycleState, pod *
 	return nil
 }
 
+func (p *cpuProfile) RunFilterPluginsWithNominatedPods(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	return p.RunFilterPlugins(ctx, cycle, pod, node)
+}
+
 func cpuOf(pod *corev1.Pod) int64 { return resources.PodRequests(pod)[corev1.ResourceCPU] }
 
 // TestPlacesToReserve chooses places for two pods of 3 CPUs.

@@ -28,7 +28,7 @@ func (o offer) compare(other offer, most int) int {
 type nodewise struct {
 	*room
 	demand  int
-	left    []resources.List // on each node, beside the members that have places
+	left    []resources.List // on each node, beside the members that have places; no other list shares them
 	placed  [][]int          // of each demand and node
 	refused []bool           // candidates that the rules do not allow
 }
@@ -121,9 +121,7 @@ func (w *nodewise) accept(n int, victims []int) (concerned []int) {
 	}
 	for _, i := range taken {
 		for _, p := range w.parts[i] {
-			left := w.left[p.node].Clone()
-			left.Add(p.frees)
-			w.left[p.node] = left
+			w.left[p.node].Add(p.frees)
 			concerned = append(concerned, p.node)
 		}
 	}

@@ -18,6 +18,7 @@ type outcome struct {
 	tooLarge bool
 	reserve  *Places
 	noPlaces bool
+	noStart  bool
 }
 
 // solveOn finds places for the members on the nodes of a view, reserved places included. It chooses places to reserve if that is asked for.
@@ -41,7 +42,7 @@ func (p *Problem) solveOn(v *view) *outcome {
 	o.tooLarge = v.isTooLarge()
 	if p.Reserve && !o.tooLarge {
 		o.reserve = v.chooseReservation(p)
-		o.noPlaces = o.reserve == nil
+		o.noPlaces, o.noStart = o.reserve == nil && !p.OnlyWithStart, o.reserve == nil && p.OnlyWithStart
 	}
 	if p.Reserved != nil || o.reserve != nil {
 		o.Feasibility = Impossible // its reserved places will come free: it need not be tried on other nodes
@@ -70,7 +71,7 @@ func (o *outcome) search() {
 // pods counts as free: no event tells when a nomination ends. If the gang lacks room even without what is held for other gangs, the
 // shortfall is counted without it.
 func (o *outcome) shortfall(index *Index) (short *Shortfall, withoutHeld bool) {
-	if len(o.problem.Held) > 0 {
+	if len(o.problem.Held)+len(o.problem.Kept) > 0 {
 		if short := Lacking(o.demands, o.nodesWithout(true), index, o.refuses); short != nil {
 			return short, true
 		}

@@ -53,6 +53,8 @@ type Decision struct {
 	Reserve *Places
 	// NoPlaces: places to reserve were asked for, and there are none.
 	NoPlaces bool
+	// NoStart: they were asked for only with a start, and none is known.
+	NoStart bool
 }
 
 // Planner solves problems with the filters of one scheduling profile. It is used by one scheduling cycle at a time.
@@ -87,7 +89,7 @@ func (p *Planner) Decide(ctx context.Context, problem *Problem, nodes []fwk.Node
 		}
 	}
 	decision := &Decision{
-		Feasibility: best.Feasibility, Members: best.problem.Members, Order: best.order, Reserve: first.reserve, NoPlaces: first.noPlaces,
+		Feasibility: best.Feasibility, Members: best.problem.Members, Order: best.order, Reserve: first.reserve, NoPlaces: first.noPlaces, NoStart: first.noStart,
 	}
 	switch decision.Feasibility {
 	case Possible:
@@ -123,8 +125,8 @@ func (p *Planner) reject(decision *Decision, o *outcome, tried []*corev1.Pod) {
 // solve finds places for the members of a problem. If they do not fit, the outcome is for all nodes.
 func (p *Planner) solve(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo) *outcome {
 	m := membersOf(p.profile, problem.Members)
-	// Constraints and reservations concern all nodes.
-	if m.constraints == nil && !problem.Exact && !problem.Reserve && problem.Reserved == nil {
+	// Constraints and reservations concern all nodes. If it fits, it needs none with a start.
+	if m.constraints == nil && !problem.Exact && (!problem.Reserve || problem.OnlyWithStart) && problem.Reserved == nil {
 		for few := max(firstNodes, nodesPerMember*len(problem.Members)); few < len(nodes)/2; few *= moreNodes {
 			v := problem.on(ctx, p.profile, m, p.nextNodes(nodes, few))
 			if packing := v.dryRunReserve(Pack(v.demands, v.nodes, v.fits)); packing.Feasibility == Possible {

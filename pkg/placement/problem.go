@@ -2,6 +2,9 @@ package placement
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,8 +44,19 @@ type Problem struct {
 	Priority int32
 	// Held is, for each node, what is assumed by other gangs' attempts and reserved against this gang.
 	Held map[string]resources.List
-	// HeldByReservation says that part of Held is a reservation of another gang.
+	// Kept are reservations of other gangs that have a start, and hold against this gang.
+	Kept []Kept
+	// HeldByReservation says that part of Held is a reservation of another gang, or that there are Kept ones.
 	HeldByReservation bool
+	// EndOf says when a pod on a node is expected to end. It is false if that is not known. Places to reserve have a start where that is known. It is
+	// nil if nothing is known of any.
+	EndOf func(*corev1.Pod) (end time.Time, known bool)
+	// Now is the time of the problem.
+	Now time.Time
+	// OnlyWithStart asks for places to reserve only if their start is known.
+	OnlyWithStart bool
+	// NoStart asks for places to reserve as if the end of nothing were known.
+	NoStart bool
 	// Exact: the members must go exactly where the decision says. The last time they went to other nodes and failed.
 	Exact bool
 	// Reserved are the places that are reserved for the gang already, nil if there are none.
@@ -57,12 +71,24 @@ type Problem struct {
 	NoPlaces bool
 }
 
+// Kept is a reservation of another gang that has a start.
+type Kept struct {
+	// Amounts is the reserved room on each node.
+	Amounts map[string]resources.List
+	// On is what is kept on a node now. ending is what runs there and ends by a time.
+	On func(node string, ending func(by time.Time) resources.List) resources.List
+	// Until is when its gang will have ended; zero for never.
+	Until time.Time
+}
+
 // Topology is how close the members of a gang must be in the network.
 type Topology struct {
 	// Tree of the domains.
 	Tree *topology.Tree
 	// Bound of the whole gang.
 	Bound topology.Bound
+	// Note is added to the reason why no domain holds the gang.
+	Note string
 	// Holding are the members that hold room already, and their nodes.
 	Holding map[*gang.Member]string
 	// GroupOf is the group of a member, with the bound of the group. It is "" for a member without one.
@@ -85,11 +111,37 @@ func (p *Problem) within(nodes []fwk.NodeInfo) []fwk.NodeInfo {
 
 // on is the view of the members on some nodes.
 func (p *Problem) on(ctx context.Context, profile Profile, m *members, nodes []fwk.NodeInfo) *view {
-	v := newView(ctx, profile, m, nodes, p.Held, p.leavesRoomTo)
+	v := newView(ctx, profile, m, nodes, p.heldOn, p.leavesRoomTo)
 	if p.Cycle != nil {
 		v.filters[0] = &filterState{cycle: p.Cycle.Clone()}
 	}
 	return v
+}
+
+// heldOn is what is assumed by other gangs on a node, and what is kept there for others.
+func (p *Problem) heldOn(node fwk.NodeInfo) resources.List {
+	name := node.Node().Name
+	held := p.Held[name]
+	for _, kept := range p.Kept {
+		if amounts := kept.Amounts[name]; len(amounts) > 0 {
+			held = held.Clone()
+			held.Add(kept.On(name, EndingOn(node, slices.Collect(maps.Keys(amounts)), p.EndOf)))
+		}
+	}
+	return held
+}
+
+// EndingOn is what pods free on a node that are expected to end by a time.
+func EndingOn(node fwk.NodeInfo, names []corev1.ResourceName, endOf func(*corev1.Pod) (time.Time, bool)) func(by time.Time) resources.List {
+	return func(by time.Time) resources.List {
+		frees := resources.List{}
+		for _, pod := range node.GetPods() {
+			if end, known := endOf(pod.GetPod()); known && !end.After(by) {
+				frees.Add(freedBy(pod, names))
+			}
+		}
+		return frees
+	}
 }
 
 // leavesRoomTo says whether the gang must leave room to a pod that is nominated to a node.

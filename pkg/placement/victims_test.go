@@ -167,7 +167,7 @@ func (c *cluster) victims(t require.TestingT, preemptor *corev1.Pod, order Evict
 	require.NoError(t, err)
 	planner := NewPlanner(&amountsProfile{snapshot: c.snapshot})
 	ranked := RankForRoom(c.candidates(preemptor, order), nil, func(*Victim) quota.Ratio { return quota.Ratio{} })
-	seat := planner.MakeRoom(context.Background(), problemOf([]*corev1.Pod{preemptor}), []fwk.NodeInfo{node}, ranked, anyRules{})
+	seat := planner.MakeRoom(context.Background(), problemOf([]*corev1.Pod{preemptor}), []fwk.NodeInfo{node}, ranked, allow{})
 	if seat == nil {
 		return nil, false
 	}

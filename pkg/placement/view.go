@@ -115,7 +115,7 @@ func (f *filterState) leaves(node string) bool {
 }
 
 // newView makes a view of nodes. Room that is held on a node is not free, and neither is that of nominated pods which isKept accepts.
-func newView(ctx context.Context, profile Profile, m *members, infos []fwk.NodeInfo, held map[string]resources.List, isKept func(*corev1.Pod) bool) *view {
+func newView(ctx context.Context, profile Profile, m *members, infos []fwk.NodeInfo, held func(fwk.NodeInfo) resources.List, isKept func(*corev1.Pod) bool) *view {
 	v := &view{
 		members: m, ctx: ctx, profile: profile, demands: slices.Clone(m.demands), infos: infos,
 		nodes: make([]Node, len(infos)), filters: make([]*filterState, len(m.demands)), refused: map[pair]bool{},
@@ -127,7 +127,7 @@ func newView(ctx context.Context, profile Profile, m *members, infos []fwk.NodeI
 	}
 	for n, info := range infos {
 		free := FreeOn(info, v.names)
-		v.held[n], v.nominated[n] = held[info.Node().Name], v.keptForNominated(info.Node().Name, isKept)
+		v.held[n], v.nominated[n] = held(info), v.keptForNominated(info.Node().Name, isKept)
 		free.Sub(v.held[n])
 		free.Sub(v.nominated[n])
 		v.nodes[n] = Node{Name: info.Node().Name, Free: free}

@@ -69,6 +69,7 @@ func TestOneQueueDoesNotPayForAnother(t *testing.T) {
 		{"all pay if none is above its share", 20, "org c6; a <org d5; b <org d5", "b 1 x4; a 1 x4", "b1 b2", "b1 b2"},
 		{"in a tree each level counts", 20, "org c8; t <org; a <t; b <t; c <org", "c 1 x4; b 1 x2; a 1 x6", "a1 a2 a3 a4", "c1 c2 c3 c4"},
 		{"another resource does not make a culprit", 20, "org c4; a <org; b <org", "a 1 3gpu; b 1 x4", "b1", "a1"},
+		{"a user pays beside a child above its share", 20, "org c4; a <org d1", "org/ann 1 x3 @1; a 1 x3 @2", "org/ann1 org/ann2", "org/ann1 org/ann2"},
 		{"users have no shares", 20, "q c3", "q/ann 1 x3; q/bob 1 x2", "q/ann1 q/ann2", "q/ann1 q/ann2"},
 		{"a queue itself pays beside its children", 20, "org c4; a <org", "a 1 x3; org 1 x3", "a1 a2", "a1 a2"},
 	} {

@@ -22,7 +22,11 @@ type Nodes[K comparable] struct {
 	Queue string
 	// Priority: gangs and pods of a higher one may take the reserved room.
 	Priority int32
-	// Version of the amounts.
+	// Rank of the gang.
+	Rank Rank
+	// Start is when what runs there will have ended, so that the gang starts. It is zero if that is not known.
+	Start time.Time
+	// Version of the amounts and the start.
 	Version int
 	// Places has the node of each member.
 	Places map[types.UID]string
@@ -33,6 +37,36 @@ type Nodes[K comparable] struct {
 	avoid     sets.Set[string] // nodes on which the gang has waited without success
 	since     time.Time        // when the gang began to wait for these nodes
 	chosenAt  time.Time        // when places were chosen last
+	moved     int              // Book.moved then
+}
+
+// pause is the least time until places are chosen again.
+func (n *Nodes[K]) pause() time.Duration {
+	if n.Start.IsZero() {
+		return placesPause
+	}
+	return startPause
+}
+
+// HoldsAgainst says whether the reservation holds against a start. One with a start gives way to gangs that rank before, and to what ends by then.
+func (n *Nodes[K]) HoldsAgainst(start *Start, end time.Time, known bool) bool {
+	return n.Start.IsZero() || start.bypasses(n.Rank) && !(known && !end.After(n.Start))
+}
+
+// KeptOn is the room that is kept on a node now. ending is the room of what ends there by a time. A reservation with a start does not keep it: it
+// comes free for the gang.
+func (n *Nodes[K]) KeptOn(node string, ending func(by time.Time) resources.List) resources.List {
+	amounts := n.Amounts[node]
+	if n.Start.IsZero() || len(amounts) == 0 {
+		return amounts
+	}
+	kept, comes := resources.List{}, ending(n.Start)
+	for name, amount := range amounts {
+		if left := amount - comes[name]; left > 0 {
+			kept[name] = left
+		}
+	}
+	return kept
 }
 
 // Choice is a choice of places for a gang.
@@ -45,6 +79,8 @@ type Choice struct {
 	Avoid sets.Set[string]
 	// AwaitsOwn: the gang fits there only when pods of its own queue have ended.
 	AwaitsOwn bool
+	// Start is when what runs there will have ended; zero if that is not known.
+	Start time.Time
 }
 
 // On says whether room is reserved on a node.
@@ -53,14 +89,25 @@ func (n *Nodes[K]) On(node string) bool {
 	return ok
 }
 
-// Bars says whether a node with so much free room has none for the requests, beside its reservations.
-func (n *Nodes[K]) Bars(node string, free, requests resources.List) bool {
-	reserved, ok := n.Amounts[node]
-	if !ok {
+// Kept are reservations that hold against a pod.
+type Kept[K comparable] []*Nodes[K]
+
+// On says whether room is reserved on a node.
+func (k Kept[K]) On(node string) bool {
+	return slices.ContainsFunc(k, func(n *Nodes[K]) bool { return n.On(node) })
+}
+
+// Bars says whether a node with so much free room has none for the requests, beside its reservations. See KeptOn for ending.
+func (k Kept[K]) Bars(node string, free, requests resources.List, ending func(by time.Time) resources.List) bool {
+	if !k.On(node) {
 		return false
 	}
+	kept := resources.List{}
+	for _, n := range k {
+		kept.Add(n.KeptOn(node, ending))
+	}
 	for name, amount := range requests {
-		if amount > 0 && amount > free[name]-reserved[name] {
+		if amount > 0 && amount > free[name]-kept[name] {
 			return true
 		}
 	}
@@ -75,17 +122,27 @@ func (b *Book[K]) Nodes() *Nodes[K] {
 	return b.nodes[b.turns.holder.rank.Queue]
 }
 
-// NodesAgainst returns the reservations that hold against gangs and pods of a queue ("" for none). They are that of the queue, and that
-// against all.
+// NodesAgainst returns the reservations that hold against gangs and pods of a queue ("" for none). They are its own one, and those
+// against all queues. These are of the queue whose turn it is, and of the first gang with a start.
 func (b *Book[K]) NodesAgainst(queue string) (against []*Nodes[K]) {
-	all := b.Nodes()
-	if all != nil {
+	if all := b.Nodes(); all != nil {
 		against = append(against, all)
 	}
-	if own := b.nodes[queue]; own != nil && own != all && queue != "" {
+	if w := b.turns.first; w != nil && w != b.turns.holder {
+		against = append(against, b.nodes[w.rank.Queue])
+	}
+	if own := b.nodes[queue]; own != nil && queue != "" && !slices.Contains(against, own) {
 		against = append(against, own)
 	}
 	return against
+}
+
+// ReservedFor returns the places that are reserved for a gang, nil if there are none.
+func (b *Book[K]) ReservedFor(key K) *Nodes[K] {
+	if w := b.gangs[key]; w != nil && b.holds(w) {
+		return b.nodes[w.rank.Queue]
+	}
+	return nil
 }
 
 // IsHolder says whether places are reserved for a gang.
@@ -113,24 +170,62 @@ func (b *Book[K]) ReserveNodes(key K, c Choice, now time.Time) {
 		b.dropNodes(b.gangs[old.Key])
 		old = nil
 	}
-	next := &Nodes[K]{Key: key, Queue: queue, Priority: w.rank.Priority, Places: c.Places, Amounts: c.Amounts, awaitsOwn: c.AwaitsOwn, avoid: c.Avoid,
-		since: now, chosenAt: now}
+	next := &Nodes[K]{Key: key, Queue: queue, Priority: w.rank.Priority, Rank: w.rank, Places: c.Places, Amounts: c.Amounts, Start: c.Start,
+		awaitsOwn: c.AwaitsOwn, avoid: c.Avoid, since: now, chosenAt: now, moved: b.moved}
 	if w.rank.Repair {
 		next.Priority = repairPriority
 	}
-	if old != nil && now.Sub(old.since) < b.renewal() {
+	if old != nil && now.Sub(old.since) < b.bounds.renewal() && old.Start.IsZero() == c.Start.IsZero() {
 		next.since = old.since
 	}
-	b.nodes[queue] = next
-	if old != nil && maps.EqualFunc(old.Amounts, c.Amounts, resources.List.Equal) {
-		next.Version = old.Version
-	} else {
-		b.version++
-		next.Version = b.version
-		b.events.RoomFreed = b.events.RoomFreed || old != nil
-		b.events.HoldFreed = true // other nodes need not be left to the gang any more
+	if !c.Start.IsZero() {
+		w.outlook.retries = 0
+		if w.outlook.start.IsZero() {
+			w.outlook.start = c.Start
+		}
 	}
+	b.nodes[queue] = next
+	b.replaced(old, next)
 	b.settleTurn(now)
+}
+
+// replaced gives a reservation that replaces another its version, and tells of room that is not kept any more.
+func (b *Book[K]) replaced(old, next *Nodes[K]) {
+	moved := old == nil || !maps.EqualFunc(old.Amounts, next.Amounts, resources.List.Equal)
+	if !moved && old.Start.Equal(next.Start) {
+		next.Version = old.Version
+		return
+	}
+	b.version++
+	next.Version = b.version
+	later := old != nil && !next.Start.IsZero() && (old.Start.IsZero() || next.Start.After(old.Start))
+	b.events.RoomFreed = b.events.RoomFreed || old != nil && moved || later
+	b.events.HoldFreed = b.events.HoldFreed || moved // other nodes need not be left to the gang any more
+}
+
+// NoStart notes that no start is known for a gang that gets a reservation only with one. It is looked for again after a while.
+func (b *Book[K]) NoStart(key K, now time.Time) {
+	w := b.gangs[key]
+	if w == nil {
+		return
+	}
+	b.settled(key)
+	w.outlook.retryAt = now.Add(b.bounds.retryAfter(w.outlook.retries))
+	w.outlook.retries++
+	b.dropNodes(w)
+	b.settleTurn(now)
+}
+
+// RoomMoved notes that pods have ended, or nodes have changed. Reservations with a start may begin earlier.
+func (b *Book[K]) RoomMoved() { b.moved++ }
+
+// isOutdated says whether the places of a reservation are to be chosen again. Without a start, the gang has waited for them for too long. With one,
+// something has changed, or it has passed.
+func (b *Book[K]) isOutdated(n *Nodes[K], now time.Time) bool {
+	if n.Start.IsZero() {
+		return now.Sub(n.since) >= b.bounds.renewal()
+	}
+	return now.Sub(n.chosenAt) >= startPause && (n.moved != b.moved || !now.Before(n.Start) || b.gangs[n.Key].outlook.isWrong(b.bounds, now))
 }
 
 // BackOff reserves no places for a gang until it is time to look again. The next gang in order has its turn.
@@ -141,7 +236,7 @@ func (b *Book[K]) BackOff(key K, now time.Time) {
 	}
 	b.settled(key)
 	w.room.noPlaces = true
-	w.room.retryAt = now.Add(b.retryAfter(w.room.retries))
+	w.room.retryAt = now.Add(b.bounds.retryAfter(w.room.retries))
 	w.room.retries++
 	b.leaveRoom(w)
 	b.endQuotaTurn(w, now)
@@ -171,24 +266,42 @@ func (b *Book[K]) dropNodes(w *waiting[K]) {
 	if b.turns.holder == w {
 		b.turns.end()
 	}
+	if b.turns.first == w {
+		b.turns.first = nil
+	}
 }
 
-// firstStarving returns the first gang of a queue that lacks room if it is starving, else nil.
-func (b *Book[K]) firstStarving(queue string, now time.Time) *waiting[K] {
+// mayHoldAll says whether a gang that lacks room may have a reservation without a start. All that comes free in its places is kept then.
+func (w *waiting[K]) mayHoldAll(bounds Bounds, now time.Time) bool {
+	return w.rank.Repair || !w.reserved.IsZero() || bounds.isStarving(&w.room, now)
+}
+
+// toChoose returns the first gang of a queue that lacks room, if it is starving or may get a start. Places are to be chosen for it then. Else it
+// returns nil.
+func (b *Book[K]) toChoose(queue string, now time.Time) *waiting[K] {
 	line := b.room[queue]
 	if line == nil {
 		return nil
 	}
 	w := line.first()
-	if !w.rank.Repair && w.reserved.IsZero() && !b.isStarving(&w.room, now) {
-		return nil
+	if w.mayHoldAll(b.bounds, now) || b.bounds.Starts && !now.Before(w.outlook.retryAt) {
+		return w
 	}
-	return w
+	return nil
+}
+
+// BecomesFirst says whether a gang that lacks no room would be the first of its queue to lack it. It could get a start then.
+func (b *Book[K]) BecomesFirst(key K, rank Rank, now time.Time) bool {
+	w, line := b.gangs[key], b.room[rank.Queue]
+	if !b.bounds.Starts || w != nil && now.Before(w.outlook.retryAt) {
+		return false
+	}
+	return line == nil || !line.members.Has(w) && rank.Compare(line.first().rank) < 0
 }
 
 // decideFirst has the gang of a queue decided that should get a reservation of places.
 func (b *Book[K]) decideFirst(queue string, now time.Time) {
-	if w := b.firstStarving(queue, now); w != nil && !b.holds(w) {
+	if w := b.toChoose(queue, now); w != nil && !b.holds(w) {
 		b.events.Decide = append(b.events.Decide, w.key)
 	}
 }
@@ -216,5 +329,5 @@ func (b *Book[K]) Holds(queue string, priority int32, now time.Time, counts func
 
 // isLeftPlaces says whether a queue leaves the reserved places to a gang. Then all other places are free.
 func (b *Book[K]) isLeftPlaces(queue string, w *waiting[K]) bool {
-	return !w.rank.Repair && b.holds(w) && (b.turns.holder == w || queue != "" && queue == w.rank.Queue)
+	return !w.rank.Repair && b.holds(w) && (b.turns.holder == w || b.turns.first == w || queue != "" && queue == w.rank.Queue)
 }

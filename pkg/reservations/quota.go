@@ -41,8 +41,8 @@ func (b *Book[K]) settleQuota(queue string, now time.Time) {
 		return
 	}
 	w := waiters.first()
-	w.quota.wide = b.isStarvingByOthers(&w.quota, now)
-	if !w.reserved.IsZero() || !b.isStarving(&w.quota, now) {
+	w.quota.wide = b.bounds.isStarvingByOthers(&w.quota, now)
+	if !w.reserved.IsZero() || !b.bounds.isStarving(&w.quota, now) {
 		return
 	}
 	if other := waiters.reserved; other != nil { // one at a time
@@ -58,7 +58,7 @@ func (b *Book[K]) endQuotaTurn(w *waiting[K], now time.Time) {
 		return
 	}
 	queue := w.claim.Queue
-	_, others := quota.Turn(b.renewal(), w.quota.retries)
+	_, others := quota.Turn(b.bounds.renewal(), w.quota.retries)
 	w.quota.retryAt = now.Add(others)
 	w.quota.retries++
 	b.leaveQuota(w)

@@ -11,6 +11,10 @@
 // A reservation that does not help ends: its turn ends (quota.Turn). A gang that would not fit even after all pods have
 // ended that can backs off for a while.
 //
+// A reservation may have a start. By that time, as far as is known, enough of what runs in its places will have ended. The first gang of each
+// queue gets one at once. It keeps room only from what would still run then (backfill). That of the gang that ranks first holds against all
+// queues.
+//
 // The package is pure: it knows no lock, no client and no clock.
 package reservations
 
@@ -30,18 +34,22 @@ import (
 const (
 	// placesPause is the least time between two choices of places for the same gang.
 	placesPause = time.Second
+	// startPause is that where the places have a start: such a choice costs more.
+	startPause = 5 * time.Second
 	// firstRetry is how long a gang backs off for the first time; it doubles up to the renewal time.
 	firstRetry = 10 * time.Second
 	// defaultRenewal is the renewal time where waiting is not bounded by time.
 	defaultRenewal = 10 * time.Minute
 )
 
-// Bounds say when a waiting gang is starving.
+// Bounds say when a waiting gang is starving, and which gangs get a start.
 type Bounds struct {
 	// Bypasses is the number of starts that may bypass a gang. 0 means any number.
 	Bypasses int
 	// Age is how long a gang may wait. 0 means any time.
 	Age time.Duration
+	// Starts: the first gang of each queue that lacks room gets a reservation at once, if its start is known.
+	Starts bool
 }
 
 // Rank orders waiting gangs.
@@ -125,6 +133,7 @@ type Book[K comparable] struct {
 	nodes   map[string]*Nodes[K] // queue -> places that are reserved for its first gang
 	version int                  // of the amounts in nodes
 	turns   turns[K]
+	moved   int // how often what runs on nodes has changed, for reservations with a start
 	events  Events[K]
 }
 
@@ -141,6 +150,7 @@ type waiting[K comparable] struct {
 	kind       string    // equal for equal claims
 	reserved   time.Time // since when quota is reserved for it; zero if none is
 	turns      int       // that room was reserved for it against all queues, without success
+	outlook    outlook
 }
 
 // history is how long a gang has waited for room, or for quota.
@@ -154,6 +164,19 @@ type history struct {
 	noPlaces bool
 	// starving and wide are isStarving and isStarvingByOthers as last seen.
 	starving, wide bool
+}
+
+// outlook is what is known of when a gang starts.
+type outlook struct {
+	start   time.Time // the first that its reservation had; zero for none
+	retryAt time.Time // none is known: it is looked for again then
+	retries int
+}
+
+// isWrong says whether the first start of a gang has passed so long ago that the estimates must be wrong. Gangs whose users say less than they run
+// are let past the gang, and delay it.
+func (o *outlook) isWrong(bounds Bounds, now time.Time) bool {
+	return !o.start.IsZero() && now.Sub(o.start) >= bounds.renewal()
 }
 
 // begin notes that a gang lacks something, and whether only its own queue may use that.
@@ -353,7 +376,7 @@ func (b *Book[K]) Bypassed(start *Start, now time.Time) {
 func (b *Book[K]) Tick(now time.Time) {
 	for queue, waiters := range b.quota {
 		if w := waiters.reserved; w != nil && !w.attempting {
-			if own, _ := quota.Turn(b.renewal(), w.quota.retries); now.Sub(w.reserved) >= own {
+			if own, _ := quota.Turn(b.bounds.renewal(), w.quota.retries); now.Sub(w.reserved) >= own {
 				b.endQuotaTurn(w, now)
 			}
 		}
@@ -372,7 +395,7 @@ func (b *Book[K]) Tick(now time.Time) {
 		b.decideFirst(queue, now)
 	}
 	for _, n := range b.nodes {
-		if now.Sub(n.since) >= b.renewal() {
+		if b.isOutdated(n, now) {
 			b.events.Decide = append(b.events.Decide, n.Key)
 		}
 	}
@@ -413,30 +436,30 @@ func (b *Book[K]) setRank(w *waiting[K], rank Rank) {
 }
 
 // isStarving says whether a gang has waited for long enough, or was bypassed often enough.
-func (b *Book[K]) isStarving(h *history, now time.Time) bool {
-	return b.bounds.Bypasses > 0 && h.byOwn+h.byOther >= b.bounds.Bypasses || b.isOld(h.since, now)
+func (b Bounds) isStarving(h *history, now time.Time) bool {
+	return b.Bypasses > 0 && h.byOwn+h.byOther >= b.Bypasses || b.isOld(h.since, now)
 }
 
 // isStarvingByOthers says whether that holds without what its own queue did.
-func (b *Book[K]) isStarvingByOthers(h *history, now time.Time) bool {
-	return b.bounds.Bypasses > 0 && h.byOther >= b.bounds.Bypasses || b.isOld(h.foreign, now)
+func (b Bounds) isStarvingByOthers(h *history, now time.Time) bool {
+	return b.Bypasses > 0 && h.byOther >= b.Bypasses || b.isOld(h.foreign, now)
 }
 
-func (b *Book[K]) isOld(since, now time.Time) bool {
-	return b.bounds.Age > 0 && !since.IsZero() && now.Sub(since) >= b.bounds.Age
+func (b Bounds) isOld(since, now time.Time) bool {
+	return b.Age > 0 && !since.IsZero() && now.Sub(since) >= b.Age
 }
 
 // isStarvingFor says whether a gang that lacks room is starving in the eyes of a queue.
 func (b *Book[K]) isStarvingFor(queue string, w *waiting[K], now time.Time) bool {
 	if queue != "" && queue == w.rank.Queue {
-		return b.isStarving(&w.room, now)
+		return b.bounds.isStarving(&w.room, now)
 	}
-	return b.isStarvingByOthers(&w.room, now)
+	return b.bounds.isStarvingByOthers(&w.room, now)
 }
 
 // noteStarving raises an event when a gang that lacks room begins to starve. Surplus may use the room that it needed.
 func (b *Book[K]) noteStarving(w *waiting[K], now time.Time) {
-	starving, wide := b.isStarving(&w.room, now), b.isStarvingByOthers(&w.room, now)
+	starving, wide := b.bounds.isStarving(&w.room, now), b.bounds.isStarvingByOthers(&w.room, now)
 	if starving && !w.room.starving || wide && !w.room.wide {
 		b.events.HoldFreed = true
 	}
@@ -444,10 +467,10 @@ func (b *Book[K]) noteStarving(w *waiting[K], now time.Time) {
 }
 
 // renewal is how long a gang waits for the same reserved places.
-func (b *Book[K]) renewal() time.Duration { return cmp.Or(b.bounds.Age, defaultRenewal) }
+func (b Bounds) renewal() time.Duration { return cmp.Or(b.Age, defaultRenewal) }
 
 // retryAfter is how long a gang backs off, after the given number of times.
-func (b *Book[K]) retryAfter(retries int) time.Duration {
+func (b Bounds) retryAfter(retries int) time.Duration {
 	wait := firstRetry
 	for range retries {
 		wait = min(2*wait, b.renewal())
@@ -529,6 +552,10 @@ type Standing struct {
 	Renew bool
 	// Choose: places are to be reserved if the gang does not fit.
 	Choose bool
+	// OnlyWithStart: they are to be reserved only if a start is known.
+	OnlyWithStart bool
+	// NoStart: they are to be reserved without one. All that comes free there is kept for the gang.
+	NoStart bool
 	// NoPlaces: there are no places to reserve, for now.
 	NoPlaces bool
 	// QuotaReserved: quota is reserved for the gang.
@@ -544,13 +571,15 @@ func (b *Book[K]) StandingOf(key K, now time.Time) Standing {
 		return Standing{}
 	}
 	s := Standing{NoPlaces: w.room.noPlaces && now.Before(w.room.retryAt), QuotaReserved: !w.reserved.IsZero()}
+	s.OnlyWithStart = b.bounds.Starts && !w.mayHoldAll(b.bounds, now)
+	s.NoStart = !s.OnlyWithStart && w.outlook.isWrong(b.bounds, now)
 	if !b.IsHolder(key) {
-		s.Choose = b.firstStarving(w.rank.Queue, now) == w
+		s.Choose = b.toChoose(w.rank.Queue, now) == w
 		return s
 	}
 	n := b.nodes[w.rank.Queue]
-	s.Places, s.Avoid, s.Renew = n.Places, n.avoid, now.Sub(n.since) >= b.renewal()
-	left := placesPause - now.Sub(n.chosenAt)
+	s.Places, s.Avoid, s.Renew = n.Places, n.avoid, n.Start.IsZero() && now.Sub(n.since) >= b.bounds.renewal()
+	left := n.pause() - now.Sub(n.chosenAt)
 	if s.Choose = s.Renew || left <= 0; !s.Choose {
 		s.RetryIn = left
 	}

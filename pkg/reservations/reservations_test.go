@@ -220,7 +220,7 @@ func TestReservedNodes(t *testing.T) {
 		"on another node":           {"other", cpu(1), cpu(1), false},
 		"another resource in short": {"n", resources.List{corev1.ResourceCPU: 2000}, resources.List{corev1.ResourceMemory: 1}, true},
 	} {
-		assert.Equal(t, c.barred, nodes.Bars(c.node, c.free, c.requests), name)
+		assert.Equal(t, c.barred, Kept[string]{nodes}.Bars(c.node, c.free, c.requests, nil), name)
 	}
 	assert.False(t, reserveOn(b, "g", "n", at(2)), "the same amounts")
 	assert.Equal(t, nodes.Version, b.Nodes().Version)

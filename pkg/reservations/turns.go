@@ -11,6 +11,7 @@ import (
 // starts keeps no queue waiting for ever.
 type turns[K comparable] struct {
 	holder *waiting[K] // whose turn it is, nil for none
+	first  *waiting[K] // the gang that ranks first of those with a start; nil for none
 	since  time.Time
 	count  int
 	ended  map[string]int // queue -> number of its last turn
@@ -42,19 +43,20 @@ func (t *turns[K]) compare(a, b *waiting[K]) int {
 }
 
 // isWide says whether the places of a gang may be reserved against all queues.
-func (b *Book[K]) isWide(w *waiting[K], n *Nodes[K]) bool {
+func (w *waiting[K]) isWide(n *Nodes[K]) bool {
 	return n.Queue == "" || w.rank.Repair || !n.awaitsOwn && (w.room.wide || !w.reserved.IsZero() && w.quota.wide)
 }
 
 // settleTurn ends a turn that is over, and begins the next. A turn goes on as long as no other queue has places reserved.
 func (b *Book[K]) settleTurn(now time.Time) {
 	t, before := &b.turns, b.turns.holder
+	b.settleFirst(now)
 	if before != nil && b.isTurnOver(before, now) {
 		t.end()
 	}
 	var best *waiting[K]
 	for _, n := range b.nodes {
-		if w := b.gangs[n.Key]; b.isWide(w, n) && (best == nil || t.compare(w, best) < 0) {
+		if w := b.gangs[n.Key]; w.isWide(n) && (best == nil || t.compare(w, best) < 0) {
 			best = w
 		}
 	}
@@ -74,6 +76,22 @@ func (b *Book[K]) settleTurn(now time.Time) {
 
 // isTurnOver says whether a turn has been long enough, or its gang waits no more for what other queues use.
 func (b *Book[K]) isTurnOver(w *waiting[K], now time.Time) bool {
-	own, _ := quota.Turn(b.renewal(), w.turns)
-	return !w.attempting && now.Sub(b.turns.since) >= own || !b.isWide(w, b.nodes[w.rank.Queue])
+	own, _ := quota.Turn(b.bounds.renewal(), w.turns)
+	return !w.attempting && now.Sub(b.turns.since) >= own || !w.isWide(b.nodes[w.rank.Queue])
+}
+
+// settleFirst finds the gang that ranks first of those with a start. Its reservation holds against all queues, unless its start has
+// proved wrong.
+func (b *Book[K]) settleFirst(now time.Time) {
+	t, before := &b.turns, b.turns.first
+	t.first = nil
+	for _, n := range b.nodes {
+		w := b.gangs[n.Key]
+		if !n.Start.IsZero() && !w.outlook.isWrong(b.bounds, now) && (t.first == nil || w.rank.Compare(t.first.rank) < 0) {
+			t.first = w
+		}
+	}
+	if before != t.first {
+		b.events.HoldFreed, b.events.RoomFreed = true, b.events.RoomFreed || before != nil
+	}
 }

@@ -308,9 +308,9 @@ func (c *busyNode) decides() {
 	}
 }
 
-// TestNobodyStarvesOnABusyNode: each gang that fits starts in the end. Small pods of all queues come all the time. Gangs of other queues wait for
+// TestNoGangStarvesOnABusyNode: each gang that fits starts in the end. Small pods of all queues come all the time. Gangs of other queues wait for
 // a pod that never ends. A gang that waits for its own queue keeps no room from others.
-func TestNobodyStarvesOnABusyNode(t *testing.T) {
+func TestNoGangStarvesOnABusyNode(t *testing.T) {
 	mustertesting.Histories(t, 300, func(t *rapid.T) {
 		bounds := Bounds{Bypasses: rapid.IntRange(0, 5).Draw(t, "bypasses")}
 		bounds.Age = time.Duration(rapid.IntRange(10, 30).Draw(t, "age")) * time.Second

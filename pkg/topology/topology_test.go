@@ -208,6 +208,38 @@ func TestAnEmptyTree(t *testing.T) {
 	assert.NotEqual(t, tree.Generation, Build(nil, nil, nodesNamed("b")).Generation)
 }
 
+// TestTenThousandObjectsWithBadOnes: all that is good is in its place, and each bad one has its fault.
+func TestTenThousandObjectsWithBadOnes(t *testing.T) {
+	objects, nodes := clos(9600, 25, 1)
+	bad := []HyperNode{
+		younger(hyper("second-parent", 2, exactly(HyperNodeMember, "leaf-00007"))), hyper("cycle", 5, exactly(HyperNodeMember, "cycle")),
+		younger(hyper("thief", 1, exactly(NodeMember, "node-00007-00"))), hyper("low", 1, exactly(HyperNodeMember, "leaf-00008")),
+	}
+	tree := Build(slices.Concat(objects, bad), nil, nodes)
+	assert.Len(t, tree.Faults(), len(bad))
+	for _, node := range nodes {
+		assert.Equal(t, "leaf-"+node.Name[5:10], tree.PathOf(node.Name)[len("spine-000/"):])
+	}
+}
+
+// TestALabelWithAValueForEachNode: as many domains as nodes, and values as long as labels may be.
+func TestALabelWithAValueForEachNode(t *testing.T) {
+	var nodes []Node
+	for n := range 5000 {
+		nodes = append(nodes, Node{Name: fmt.Sprintf("n%04d", n), Labels: map[string]string{"rack": fmt.Sprintf("%059d%04d", 0, n)}})
+	}
+	list := Labels{Kind: "NetworkTopology", Name: "t", Levels: []Level{{"rack", "rack", 1}}}
+	tree := Build(nil, []Labels{list}, nodes)
+	assert.Len(t, tree.Domains, 5001)
+	assert.Empty(t, tree.Faults())
+	nodes[0].Labels = map[string]string{"rack": nodes[1].Labels["rack"]}
+	moved := Build(nil, []Labels{list}, nodes)
+	assert.Len(t, moved.Domains, 5000)
+	assert.NotEqual(t, tree.Generation, moved.Generation, "a decision on the tree before is refused")
+	delete(nodes[0].Labels, "rack")
+	assert.Empty(t, Build(nil, []Labels{list}, nodes).PathOf("n0000"))
+}
+
 // TestPatternsFindWhatTheyMatch: the index leaves no node out.
 func TestPatternsFindWhatTheyMatch(t *testing.T) {
 	nodes := nodesNamed("gpu-1", "gpu-10", "node-gpu-1", "GPU-1", "x")

@@ -81,11 +81,12 @@ var bounds = []struct {
 	{Queue, "spec.priority", []string{"0", "2147483647"}, []string{"-1", "2147483648"}},
 	{Queue, "spec.muster.maxRunningJobs", []string{"0", "1"}, []string{"-1"}},
 	{Queue, "spec.muster.minRuntime", []string{"0s", "8760h"}, []string{"-1s", "8761h"}},
+	{Queue, "spec.muster.defaultRuntime", []string{"1s", "8760h"}, []string{"0s", "-1s", "8761h"}},
 	{Queue, "spec.muster.preemptionDelay", []string{"0s", "8760h"}, []string{"-1s", "8761h"}},
 	{Queue, "spec.dequeueStrategy", []string{"fifo", "traverse"}, []string{"lifo", "FIFO", `""`}},
 	{Job, "spec.networkTopology.mode", []string{"hard", "soft"}, []string{"firm", "Hard"}},
 	{PodGroup, "spec.networkTopology.mode", []string{"hard", "soft"}, []string{"firm", "Soft"}},
-	{Job, "spec.runningEstimate", []string{"0s", "1h30m"}, []string{"-1s", "1d", "soon", "1h 30m"}},
+	{Job, "spec.runningEstimate", []string{"0s", "1h30m", "8760h"}, []string{"-1s", "8761h", "87600h", "1d", "soon", "1h 30m"}},
 	{PodGroup, "spec.minResources.cpu", []string{"1", "500m"}, []string{"one", "1 m"}},
 }
 

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -337,6 +338,8 @@ func (a *API) Bind(binding *corev1.Binding) error {
 		return apierrors.NewConflict(Pods.GroupResource(), pod.Name, fmt.Errorf("it cannot be bound as it is"))
 	}
 	pod.Spec.NodeName = binding.Target.Name
+	bound := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))}
+	pod.Status.Conditions = append(slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(c corev1.PodCondition) bool { return c.Type == bound.Type }), bound)
 	for key, value := range binding.Annotations {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
 	}

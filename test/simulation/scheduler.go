@@ -93,6 +93,8 @@ type Options struct {
 	Profile schedulerapi.KubeSchedulerProfile
 	// Plugins are the test's own. The profile enables them.
 	Plugins frameworkruntime.Registry
+	// Plan has expected starts written.
+	Plan bool
 	// Intercept sees each request first, and answers it if it says so. It may be nil.
 	Intercept clienttesting.ReactionFunc
 }
@@ -102,7 +104,11 @@ func Start(ctx context.Context, a *API, options Options) (*Scheduler, error) {
 	client := kubefake.NewSimpleClientset()
 	serve(a, &client.Fake, options.Intercept)
 	tracker := newTracker(a, options.Intercept)
-	registry := plugins.NewRegistry(tracker)
+	newRegistry := plugins.NewRegistryWithoutPlan
+	if options.Plan {
+		newRegistry = plugins.NewRegistry
+	}
+	registry := newRegistry(tracker)
 	if err := registry.Merge(options.Plugins); err != nil {
 		return nil, fmt.Errorf("registering the test's plugins: %w", err)
 	}

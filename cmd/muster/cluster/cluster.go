@@ -18,6 +18,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/explain"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/topology/watch"
 
 	"github.com/muster-sched/muster/cmd/muster/kube"
 )
@@ -81,7 +82,7 @@ func (o *options) run(command *cobra.Command, connection *kube.Connection) error
 	}
 	out, found := command.OutOrStdout(), answerOf(facts, pod, o.queue)
 	if o.topology && !facts.Lacks(explain.PartNodes, explain.PartPods) {
-		tree, err := treeOf(command.Context(), clients, facts.Nodes)
+		tree, err := watch.Read(command.Context(), clients.Muster, clients.Foreign, facts.Nodes)
 		if err != nil {
 			return err
 		}

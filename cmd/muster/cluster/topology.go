@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/muster-sched/muster/pkg/explain"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/topology"
-	"github.com/muster-sched/muster/pkg/topology/watch"
 
 	"github.com/muster-sched/muster/cmd/muster/kube"
 )
@@ -27,35 +25,6 @@ type domain struct {
 	Free     corev1.ResourceList `json:"free"`
 	// Fits is how many pods of the given kind fit; missing if none was given.
 	Fits *int `json:"fits,omitempty"`
-}
-
-// treeOf reads HyperNodes and NetworkTopologies, and makes the tree that the scheduler has. Topologies of Kueue are not read.
-func treeOf(ctx context.Context, clients *kube.Clients, nodes []corev1.Node) (*topology.Tree, error) {
-	hyperNodes, err := clients.Muster.TopologyV1alpha1().HyperNodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil, fmt.Errorf("reading HyperNodes: %w", err)
-	}
-	topologies, err := clients.Muster.MusterV1alpha1().NetworkTopologies().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil, fmt.Errorf("reading NetworkTopologies: %w", err)
-	}
-	var objects []topology.HyperNode
-	for i := range hyperNodes.Items {
-		object, _ := watch.FromHyperNode(&hyperNodes.Items[i])
-		objects = append(objects, object)
-	}
-	var lists []topology.Labels
-	for i := range topologies.Items {
-		if list, _ := watch.FromNetworkTopology(&topologies.Items[i]); len(list.Levels) > 0 {
-			lists = append(lists, list)
-		}
-	}
-	slices.SortFunc(lists, func(a, b topology.Labels) int { return strings.Compare(a.Name, b.Name) })
-	all := make([]topology.Node, len(nodes))
-	for i := range nodes {
-		all[i] = topology.Node{Name: nodes[i].Name, Labels: nodes[i].Labels}
-	}
-	return topology.Build(objects, lists, all), nil
 }
 
 // domainsOf are the domains in the order of their paths, with what their nodes have free.

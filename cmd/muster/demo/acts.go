@@ -80,6 +80,12 @@ var acts = []struct {
 			users. Only quota decides, in the order of creation: a job has its quota though all GPUs are in use.`,
 		play: admitByQuota,
 	},
+	{
+		title: "A gang runs in one rack, and its ranks are neighbours",
+		intro: `HyperNodes say which nodes share a rack: two racks of four nodes. in-one-rack fills one of them.
+			too-wide has a pod more than a rack has room for.`,
+		play: fillRack,
+	},
 }
 
 // holdGang shows a gang that does not fit. Its pods exist, the reason is there to read, and not one pod is bound.

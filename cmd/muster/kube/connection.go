@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -46,6 +47,8 @@ func Connect(command *cobra.Command) *Connection {
 type Clients struct {
 	Kube   kubernetes.Interface
 	Muster versioned.Interface
+	// Foreign reads objects of other projects.
+	Foreign dynamic.Interface
 	// Namespace that the user has chosen, by flag or in the kubeconfig.
 	Namespace string
 }
@@ -84,6 +87,9 @@ func (c *Connection) Clients() (*Clients, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	if clients.Muster, err = versioned.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if clients.Foreign, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	return clients, nil

@@ -21,6 +21,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/explain"
 	"github.com/muster-sched/muster/pkg/phjob"
+	"github.com/muster-sched/muster/pkg/topology/watch"
 )
 
 // Reader reads what pages and tables about the cluster are made of.
@@ -271,15 +272,30 @@ func (r *Reader) read(parts []part) error {
 }
 
 // cluster reads what an object waits for or among: queues, PodGroups and priorities. It reads the events about the object since it was created: an
-// earlier one of the same name had others. Nodes and the pods on them are not read, because it is the scheduler who judges them.
+// earlier one of the same name had others. Nodes and the pods on them are read only for a gang that waits for a domain of the network. Otherwise
+// it is the scheduler who judges them.
 func (r *Reader) cluster(created metav1.Time, ofInterest func(*corev1.ObjectReference) bool) error {
-	return r.read([]part{
+	parts := []part{
 		{explain.PartQueues, r.queues},
 		{explain.PartGroups, r.groups},
 		{explain.PartPhJobs, r.phJobs},
 		{explain.PartPriorities, r.priorities},
 		{explain.PartEvents, func() error { return r.events(created, ofInterest) }},
-	})
+	}
+	if explain.WaitsForDomain(r.Facts.Group, time.Now()) {
+		parts = append(parts, part{explain.PartNodes, r.nodes}, part{explain.PartPods, r.bound}, part{explain.PartTopology, r.topology})
+	}
+	return r.read(parts)
+}
+
+// topology reads the domains of the network.
+func (r *Reader) topology() error {
+	if r.Facts.Lacks(explain.PartNodes) {
+		return nil
+	}
+	tree, err := watch.Read(r.ctx, r.clients.Muster, r.clients.Foreign, r.Facts.Nodes)
+	r.Facts.Tree = tree
+	return err
 }
 
 // phJobs reads the PhJobs if the order of any PodGroups depends on them.

@@ -7,14 +7,21 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
+	"github.com/muster-sched/muster/pkg/explain"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/topology/watch"
 )
 
 // TestAPageHasNoEventsOfAnEarlierJob of the same name, nor its pods: they are another Job's, even while its last pods are still ending.
@@ -55,4 +62,45 @@ func TestAPageHasNoEventsOfAnEarlierJob(t *testing.T) {
 	}
 	assert.ElementsMatch(t, []string{"OwnJob", "OwnGroup", "OwnPod", "OwnPodThatIsGone"}, reasons)
 	assert.Len(t, r.Facts.Members, 1)
+}
+
+// TestAGangThatWaitsForADomain has nodes, pods and the network read. Rights that are missing are named.
+func TestAGangThatWaitsForADomain(t *testing.T) {
+	group := mustertesting.MakePodGroup("g").Namespace("ns").UID("g").MinMember(1).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
+	node := mustertesting.MakeNode("n").Label("rack", "r").Allocatable("cpu", "1", "pods", "10").Obj()
+	list := &musterv1alpha1.NetworkTopology{ObjectMeta: metav1.ObjectMeta{Name: "racks"}}
+	list.Spec.Levels = []musterv1alpha1.Level{{NodeLabel: "rack"}}
+	for name, test := range map[string]struct {
+		wants    *schedulingv1beta1.NetworkTopologySpec
+		forbid   string
+		domains  int
+		mayNot   []explain.Part
+		hasNodes bool
+	}{
+		"without a topology": {},
+		"with a limit":       {wants: &schedulingv1beta1.NetworkTopologySpec{HighestTierName: "rack"}, domains: 2, hasNodes: true},
+		"without the right to nodes": {wants: &schedulingv1beta1.NetworkTopologySpec{HighestTierName: "rack"}, forbid: "nodes",
+			mayNot: []explain.Part{explain.PartNodes}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own := group.DeepCopy()
+			own.Spec.NetworkTopology = test.wants
+			client := kubefake.NewSimpleClientset(node)
+			client.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				resource := action.GetResource()
+				return resource.Resource == test.forbid, nil, apierrors.NewForbidden(resource.GroupResource(), "", nil)
+			})
+			r := NewReader(t.Context(), &Clients{Namespace: "ns", Kube: client, Muster: musterfake.NewSimpleClientset(own, list),
+				Foreign: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), watch.KueueKinds())})
+			_, err := r.PodGroup("g")
+			require.NoError(t, err)
+			assert.Equal(t, test.hasNodes, len(r.Facts.Nodes) > 0)
+			assert.Equal(t, test.mayNot, r.Facts.Unread)
+			if test.domains == 0 {
+				assert.Nil(t, r.Facts.Tree)
+			} else {
+				assert.Len(t, r.Facts.Tree.Domains, test.domains)
+			}
+		})
+	}
 }

@@ -39,8 +39,8 @@ func TestTheAnswer(t *testing.T) {
 	assert.Contains(t, text.String(), "62% of its cpu   2500m cpu   1 cpu      2 cpu   -           500m cpu   1         5")
 }
 
-// TestNobodyIsListedWithoutTheRightToLook (issue 44, 1): a list that may not be read is missing, and the queues name the largest users.
-func TestNobodyIsListedWithoutTheRightToLook(t *testing.T) {
+// TestNoUserIsListedWithoutTheRightToLook (issue 44, 1): a list that may not be read is missing, and the queues name the largest users.
+func TestNoUserIsListedWithoutTheRightToLook(t *testing.T) {
 	queue := mustertesting.MakeQueue("q").Obj()
 	queue.Status.Muster = &schedulingv1beta1.QueueStatusExtension{Users: []schedulingv1beta1.UserUsage{
 		{Name: "ann", Allocated: mustertesting.Resources("cpu", "1", "pods", "1")}, {Name: "bob", Allocated: mustertesting.Resources("cpu", "2")}}}

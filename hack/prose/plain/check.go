@@ -2,7 +2,6 @@ package plain
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -12,7 +11,13 @@ func Check(name, content string) ([]string, error) {
 	pieces, err := piecesOf(name, content)
 	for _, p := range pieces {
 		place := fmt.Sprintf("%s:%d: ", name, p.line)
-		for _, sentence := range sentences(p.text, sentenceEnd) {
+		if p.ends == nil {
+			for _, f := range refused(p.text, rules) {
+				found = append(found, place+f.String())
+			}
+			continue
+		}
+		for _, sentence := range sentences(p.text, p.ends) {
 			for _, f := range wrong(sentence) {
 				found = append(found, place+f.String())
 			}
@@ -33,7 +38,7 @@ func LongComments(name, content string) ([]string, error) {
 	var found []string
 	pieces, err := commentsOf(name, content)
 	for _, p := range pieces {
-		for _, sentence := range sentences(p.text, regexp.MustCompile(`[.!?](?:\s+|$)`)) {
+		for _, sentence := range sentences(p.text, commentEnd) {
 			if count := len(strings.Fields(sentence)); count > maxWords {
 				found = append(found, fmt.Sprintf("%s:%d: %s", name, p.line, tooLong(sentence, count)))
 			}
@@ -43,8 +48,12 @@ func LongComments(name, content string) ([]string, error) {
 }
 
 func piecesOf(name, content string) ([]piece, error) {
-	if strings.HasSuffix(name, ".md") {
+	switch {
+	case strings.HasSuffix(name, ".md"):
 		return ofMarkdown(content), nil
+	case strings.HasSuffix(name, ".yaml"):
+		return ofYAML(content), nil
+	default:
+		return ofGo(name, content)
 	}
-	return ofGo(name, content)
 }

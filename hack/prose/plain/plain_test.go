@@ -35,10 +35,38 @@ func TestWrong(t *testing.T) {
 	}
 }
 
+// TestWhereSentencesEnd: a list behind a colon is one of its own in a page, and not in a comment. Messages are joined by semicolons.
+func TestWhereSentencesEnd(t *testing.T) {
+	half := strings.TrimSpace(strings.Repeat("word ", maxWords-1))
+	for name, test := range map[string]struct {
+		file, text string
+		finds      int
+	}{
+		"a colon in a page":          {"a.md", half + ": " + half + ".\n", 0},
+		"a semicolon in a page":      {"a.md", half + "; " + half + ".\n", 1},
+		"a semicolon in a cell":      {"a.md", "| " + half + "; " + half + " | a |\n", 1},
+		"a colon in a comment":       {"a.go", "package a\n\n// " + half + ": " + half + ".\n", 1},
+		"a semicolon in a message":   {"a.go", "package a\n\nconst a = \"" + half + "; " + half + "\"\n", 0},
+		"a colon in a manifest":      {"a.yaml", "# " + half + ":\n# " + half + ".\na: b\n", 1},
+		"a list in a manifest":       {"a.yaml", "# " + half + ":\n# - " + half + "\n# - " + half + "\na: b\n", 0},
+		"a refused word in one":      {"a.yaml", "a:\n  # Nobody is here.\n  b: c\n", 1},
+		"no comment":                 {"a.yaml", "a: nobody # nobody\n", 0},
+		"a refused word of a test":   {"a_test.go", "package a\n\nfunc TestNobodyIsHere() {}\n", 1},
+		"a relative clause of one":   {"a_test.go", "package a\n\nfunc TestWhatIsHere() {}\n", 0},
+		"a function that is no test": {"a.go", "package a\n\nfunc nobodyIsHere() {}\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := Check(test.file, test.text)
+			require.NoError(t, err)
+			assert.Len(t, found, test.finds)
+		})
+	}
+}
+
 func TestSentences(t *testing.T) {
-	assert.Equal(t, []string{"One is here.", "Two, too:", "CODE and QUOTE"}, sentences("One is here. Two, too: `a. b` and \"c. d\"", sentenceEnd))
-	assert.Equal(t, []string{"Version 1.37 is one word."}, sentences("Version 1.37 is one word.", sentenceEnd))
-	assert.Empty(t, sentences("  ", sentenceEnd))
+	assert.Equal(t, []string{"One is here.", "Two, too:", "CODE and QUOTE"}, sentences("One is here. Two, too: `a. b` and \"c. d\"", messageEnd))
+	assert.Equal(t, []string{"Version 1.37 is one word."}, sentences("Version 1.37 is one word.", messageEnd))
+	assert.Empty(t, sentences("  ", messageEnd))
 }
 
 func TestOfMarkdown(t *testing.T) {

@@ -4,6 +4,7 @@ package plain
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -47,14 +48,21 @@ var rules = []rule{
 	words(`in thought`, `say "simulates"`),
 	words(`those who|those whom`, `name them: users, administrators, pods`),
 	words(`of those that|that which`, `name it and begin with the subject`),
-	{regexp.MustCompile(`^(?:What|Who|Whom) [^?]*$`), `begin with the subject: "The controller ...", "Pods that ..."`},
 }
+
+// construction refuses sentences that begin with a relative clause. The name of a test may be one.
+var construction = rule{regexp.MustCompile(`^(?:What|Who|Whom) [^?]*$`), `begin with the subject: "The controller ...", "Pods that ..."`}
 
 // wrong returns the words and constructions of a sentence that are not plain.
 func wrong(sentence string) []finding {
+	return refused(sentence, append(slices.Clone(rules), construction))
+}
+
+// refused returns what some rules refuse of a text.
+func refused(text string, rules []rule) []finding {
 	var found []finding
 	for _, r := range rules {
-		if match := r.pattern.FindString(sentence); match != "" {
+		if match := r.pattern.FindString(text); match != "" {
 			found = append(found, finding{firstWords(match), r.remedy})
 		}
 	}
@@ -67,17 +75,21 @@ func firstWords(text string) string {
 }
 
 var (
-	code        = regexp.MustCompile("`[^`]*`")
-	quoted      = regexp.MustCompile(`"[^"]*"|“[^”]*”`)
-	sentenceEnd = regexp.MustCompile(`[.!?:;](?:\s+|$)`)
+	code   = regexp.MustCompile("`[^`]*`")
+	quoted = regexp.MustCompile(`"[^"]*"|“[^”]*”`)
+
+	// Sentences of comments end at a full stop only. In pages a colon ends one, too, as a list may follow. Messages are joined by semicolons.
+	commentEnd = regexp.MustCompile(`[.!?](?:\s+|$)`)
+	pageEnd    = regexp.MustCompile(`[.!?:](?:\s+|$)`)
+	messageEnd = regexp.MustCompile(`[.!?:;](?:\s+|$)`)
 )
 
 // sentences cuts a text into sentences. Code in backquotes and quotations stand for themselves, as one word each.
-func sentences(text string, sentenceEnd *regexp.Regexp) []string {
+func sentences(text string, ends *regexp.Regexp) []string {
 	text = quoted.ReplaceAllString(code.ReplaceAllString(text, "CODE"), "QUOTE")
 	var all []string
 	for {
-		end := sentenceEnd.FindStringIndex(text)
+		end := ends.FindStringIndex(text)
 		if end == nil {
 			break
 		}

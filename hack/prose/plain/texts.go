@@ -13,6 +13,8 @@ import (
 type piece struct {
 	line int
 	text string
+	// ends are the ends of its sentences; nil for a name, which is no sentence.
+	ends *regexp.Regexp
 }
 
 var (
@@ -23,6 +25,7 @@ var (
 	tableRule = regexp.MustCompile(`^\s*\|[-:| ]+\|?\s*$`)
 	listItem  = regexp.MustCompile(`^\s*(?:[-*]|\d+\.)\s`)
 	comment   = regexp.MustCompile(`(?s)<!--.*?-->`)
+	camel     = regexp.MustCompile(`[A-Z][a-z0-9]*`)
 )
 
 // ofMarkdown returns the paragraphs, list items and cells of a page. Blocks of code are left out.
@@ -34,8 +37,9 @@ func ofMarkdown(content string) []piece {
 		if strings.TrimSpace(paragraph.text) != "" {
 			pieces = append(pieces, paragraph)
 		}
-		paragraph = piece{}
+		paragraph = piece{ends: pageEnd}
 	}
+	end()
 	inCode := false
 	for i, line := range strings.Split(content, "\n") {
 		trimmed := strings.TrimLeft(line, " >")
@@ -48,7 +52,7 @@ func ofMarkdown(content string) []piece {
 		case strings.HasPrefix(trimmed, "|"):
 			end()
 			for _, cell := range strings.Split(line, "|") {
-				pieces = append(pieces, piece{i + 1, strings.TrimSpace(cell)})
+				pieces = append(pieces, piece{i + 1, strings.TrimSpace(cell), pageEnd})
 			}
 		case strings.HasPrefix(trimmed, "#"), trimmed == "":
 			end()
@@ -67,7 +71,25 @@ func ofMarkdown(content string) []piece {
 	return pieces
 }
 
-// ofGo returns the comments of a source file, and the string literals that read like messages.
+// ofYAML returns the comments of a manifest that are on lines of their own.
+func ofYAML(content string) []piece {
+	var pieces []piece
+	var comment []string
+	for i, line := range append(strings.Split(content, "\n"), "") {
+		text, isComment := strings.CutPrefix(strings.TrimSpace(line), "#")
+		if isComment {
+			comment = append(comment, strings.TrimPrefix(text, " "))
+			continue
+		}
+		if len(comment) > 0 {
+			pieces = append(pieces, ofComment(i+1-len(comment), strings.Join(comment, "\n"))...)
+		}
+		comment = nil
+	}
+	return pieces
+}
+
+// ofGo returns the comments of a source file, the string literals that read like messages, and the names of tests.
 func ofGo(name, content string) ([]piece, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, content, parser.ParseComments)
@@ -75,6 +97,11 @@ func ofGo(name, content string) ([]piece, error) {
 		return nil, err
 	}
 	pieces := comments(files, file)
+	for _, declared := range file.Decls {
+		if test, ok := declared.(*ast.FuncDecl); ok && strings.HasPrefix(test.Name.Name, "Test") {
+			pieces = append(pieces, piece{line: files.Position(test.Pos()).Line, text: camel.ReplaceAllString(test.Name.Name, " $0")})
+		}
+	}
 	ast.Inspect(file, func(node ast.Node) bool {
 		literal, ok := node.(*ast.BasicLit)
 		if !ok || literal.Kind != token.STRING {
@@ -82,7 +109,7 @@ func ofGo(name, content string) ([]piece, error) {
 		}
 		text, err := strconv.Unquote(literal.Value)
 		if err == nil && isMessage(text) {
-			pieces = append(pieces, piece{files.Position(literal.Pos()).Line, text})
+			pieces = append(pieces, piece{files.Position(literal.Pos()).Line, text, messageEnd})
 		}
 		return true
 	})
@@ -113,7 +140,7 @@ func ofComment(line int, text string) []piece {
 		isCode := strings.HasPrefix(paragraph, "\t") || strings.HasPrefix(paragraph, "+")
 		starts := i == 0 || paragraph == "" || listItem.MatchString(paragraph) || isCode
 		if starts || len(pieces) == 0 {
-			pieces = append(pieces, piece{line: line + i})
+			pieces = append(pieces, piece{line: line + i, ends: commentEnd})
 		}
 		if !isCode {
 			last := &pieces[len(pieces)-1]

@@ -43,6 +43,9 @@ type CoschedulingArgs struct {
 	// MaxOvertakeTime is how long the first gang that waits for room or quota may be bypassed. After that, room or quota that comes free is
 	// reserved for it. 0 sets no bound to the time.
 	MaxOvertakeTime metav1.Duration
+	// ReservationDepth says how many waiting gangs of each queue get a reservation with a start. The start is the earliest time at which they
+	// fit, by the expected ends of what runs. Pods that end by then, or take no room that is needed then, may start before them.
+	ReservationDepth int32
 }
 
 // CapacityArgs are the arguments of the Capacity plugin.

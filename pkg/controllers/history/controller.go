@@ -76,7 +76,7 @@ func New(cfg Config) (*Controller, error) {
 		c.clock = clock.RealClock{}
 	}
 	if cfg.RegisterMetrics != nil {
-		c.instruments.Register(cfg.RegisterMetrics)
+		cfg.RegisterMetrics(c.instruments.Collectors...)
 	}
 	if cfg.Store != nil {
 		c.sinks = append(c.sinks, cfg.Store)

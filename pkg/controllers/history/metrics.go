@@ -3,7 +3,7 @@ package history
 import (
 	"k8s.io/component-base/metrics"
 
-	"github.com/muster-sched/muster/pkg/controllers/described"
+	"github.com/muster-sched/muster/pkg/described"
 )
 
 // instruments are the metrics of the controller.

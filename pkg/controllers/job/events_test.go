@@ -205,7 +205,7 @@ func TestALostAnswerLosesNoEvent(t *testing.T) {
 			d.time.SetTime(d.time.Now().Add(time.Hour + 300*time.Millisecond))
 			d.shows(&busv1alpha1.Command{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "c", UID: "c"},
 				Action: string(busv1alpha1.AbortJobAction), TargetObject: metav1.NewControllerRef(d.job(), build.JobKind)})
-			d.instruments.Register(metrics.NewKubeRegistry().MustRegister)
+			metrics.NewKubeRegistry().MustRegister(d.instruments.Collectors...)
 			lost := false
 			d.muster.PrependReactor("update", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				if lost {

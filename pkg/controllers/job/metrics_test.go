@@ -25,7 +25,7 @@ func counted(t *testing.T) (*instruments, metrics.KubeRegistry, func(want string
 	t.Helper()
 	registry := metrics.NewKubeRegistry()
 	m := newInstruments()
-	m.Register(registry.MustRegister)
+	registry.MustRegister(m.Collectors...)
 	return m, registry, func(want string, names ...string) {
 		t.Helper()
 		assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(want), names...))
@@ -119,7 +119,7 @@ func TestQueuesThatUsersInventAreNotCounted(t *testing.T) {
 		t.Run(queue, func(t *testing.T) {
 			d := newDesk(t)
 			registry := metrics.NewKubeRegistry()
-			d.instruments.Register(registry.MustRegister)
+			registry.MustRegister(d.instruments.Collectors...)
 			d.stands(mustertesting.MakeJob("j").Queue(queue).Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
 			d.shows(commandFor(d.job(), "c", busv1alpha1.CompleteJobAction))
 			require.NoError(t, d.settles())

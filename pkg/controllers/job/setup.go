@@ -33,7 +33,7 @@ func New(cfg Config) *Controller {
 		writtenJobs: &worker.Written[*batchv1alpha1.Job]{},
 	}
 	if cfg.RegisterMetrics != nil {
-		c.instruments.Register(cfg.RegisterMetrics)
+		cfg.RegisterMetrics(c.instruments.Collectors...)
 	}
 	c.worker = worker.New("job", c)
 	c.turns = worker.NewTurns(turnsAtOnce, turnBounds, c.worker.Enqueue)

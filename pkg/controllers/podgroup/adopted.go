@@ -33,7 +33,7 @@ const (
 // podAnnotations are the annotations that this PodGroup takes over from its pods.
 var podAnnotations = []string{
 	batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey, batchv1alpha1.RevocableZoneKey,
-	batchv1alpha1.JDBMinAvailableKey, batchv1alpha1.JDBMaxUnavailableKey, schedulingv1beta1.NarrowTopologyAnnotation,
+	batchv1alpha1.JDBMinAvailableKey, batchv1alpha1.JDBMaxUnavailableKey, schedulingv1beta1.NarrowTopologyAnnotation, schedulingv1beta1.RunningEstimateAnnotation,
 }
 
 // needsGroup says whether a pod must have a PodGroup, or had one before.
@@ -169,6 +169,7 @@ func adoptedGroup(pod *corev1.Pod, h home) *schedulingv1beta1.PodGroup {
 	}
 	maps.Copy(group.Annotations, h.annotations)
 	maps.DeleteFunc(group.Annotations, func(key, _ string) bool { return !strings.HasPrefix(key, inheritedPrefix) })
+	takeOver(group.Annotations, h.annotations, schedulingv1beta1.RunningEstimateAnnotation)
 	takeOver(group.Annotations, pod.Annotations, podAnnotations...)
 	takeOver(group.Labels, pod.Labels, batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey, schedulingv1beta1.UserLabel)
 	return group

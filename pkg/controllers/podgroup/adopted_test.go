@@ -84,6 +84,13 @@ func TestAdoptedGroup(t *testing.T) {
 		assert.Equal(t, want, group.Spec.NetworkTopology)
 		assert.Equal(t, map[string]string{"muster.sh/narrow-topology": "1@10m"}, group.Annotations)
 	})
+	t.Run("with an estimate", func(t *testing.T) {
+		const key = "muster.sh/running-estimate"
+		pod := lonely().Annotation(key, "1h").Obj()
+		assert.Equal(t, map[string]string{key: "1h"}, adoptedGroup(pod, homeFor(pod, nil)).Annotations)
+		pod = ownedBy(lonely(), "ReplicaSet", "owner")
+		assert.Equal(t, map[string]string{key: "2h"}, adoptedGroup(pod, homeFor(pod, map[string]string{key: "2h"})).Annotations)
+	})
 	t.Run("for the pods of a ReplicaSet", func(t *testing.T) {
 		pod := ownedBy(lonely().Annotation("volcano.sh/preemptable", "false"), "ReplicaSet", "owner")
 		group := adoptedGroup(pod, homeFor(pod, map[string]string{

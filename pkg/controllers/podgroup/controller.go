@@ -26,6 +26,7 @@ import (
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	batchv1alpha1listers "github.com/muster-sched/muster/pkg/client/listers/batch/v1alpha1"
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/runs"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/phase"
@@ -47,6 +48,8 @@ type Config struct {
 	Recorder record.EventRecorder
 	// Reports delays writes that nothing waits for while there is admission or other controllers' work; nil writes all at once.
 	Reports *worker.Reports
+	// Runs is the history of run times; nil keeps it in memory only.
+	Runs *runs.Runs
 	// Clock is the clock; nil means the real one.
 	Clock clock.Clock
 	// OvercommitFactor holds a PodGroup back whose minimum exceeds this factor times what all nodes have; 0 never does.
@@ -79,10 +82,12 @@ type Controller struct {
 	holdTimeouts holdTimeouts
 	deletions    *deletions
 	successes    *successes
+	runs         *runs.Runs
 	sizes        sync.Map // "<namespace>/<name>" of a PodGroup -> how many pods the last look found
 
-	versionIsPruned atomic.Bool // the installed CRD does not know status.jobVersion
-	placeIsPruned   atomic.Bool // nor status.place
+	versionIsPruned  atomic.Bool // the installed CRD does not know status.jobVersion
+	placeIsPruned    atomic.Bool // nor status.place
+	estimateIsPruned atomic.Bool // nor status.estimate
 }
 
 // New makes the controller and registers it with the informers.
@@ -103,6 +108,10 @@ func New(cfg Config) (*Controller, error) {
 		reports:      cfg.Reports,
 
 		successes: newSuccesses(),
+		runs:      cfg.Runs,
+	}
+	if c.runs == nil {
+		c.runs = runs.New(nil, cfg.Clock)
 	}
 	c.adoption = newAdoption(cfg)
 	c.adoption.suspended = c.releaseSuspended
@@ -188,11 +197,13 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	}
 	c.deletions.watch(c.usage.Pods())
 	c.restore()
+	c.runs.Read(ctx)
 	c.admission.loop.Enqueue(allPlaces)
 	var loops sync.WaitGroup
 	loops.Go(func() { c.admission.loop.Run(ctx, 1) })
 	loops.Go(func() { c.status.Run(ctx, workers) })
 	loops.Go(func() { c.adoption.run(ctx, workers) })
+	loops.Go(func() { c.runs.Run(ctx) })
 	loops.Wait()
 }
 
@@ -250,6 +261,9 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 			ended := phase.KeepsOnlyFinished(next.Status.State.Phase) != phase.KeepsOnlyFinished(last.Status.State.Phase)
 			if ended || last.Status.Version != next.Status.Version || last.Status.Succeeded != next.Status.Succeeded {
 				c.gather(next.Namespace + "/" + batchv1alpha1.PodGroupName(next))
+			}
+			if last.Status.State.Phase != next.Status.State.Phase && next.Status.State.Phase == batchv1alpha1.Completed {
+				c.jobEnded(next)
 			}
 		},
 	}

@@ -112,7 +112,7 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		c.holdTimeouts.resume(key)
 	}
 	left, limited := c.holdTimeouts.left(key, group.UID, next, c.clock.Now())
-	if limited && next.Phase == schedulingv1beta1.PodGroupInqueue && int32(len(pods))+gone < group.Spec.MinMember {
+	if limited && next.Phase == schedulingv1beta1.PodGroupInqueue && int32(len(pods))+gone < group.Spec.Minimum() {
 		came := lastCreated(pods, c.holdTimeouts.firstSeen(key, group.UID, c.clock.Now()).at)
 		left = min(left, came.Add(comingTime).Sub(c.clock.Now()))
 	}
@@ -124,7 +124,7 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		c.usage.ReleaseHold(group.Namespace, group.Name, group.UID)
 		return 0
 	}
-	least := group.Spec.MinMember
+	least := group.Spec.Minimum()
 	c.usage.Hold(group, admission.WithoutGone(admission.MinimumOf(group), gone, least), admission.WithoutGone(admission.AskedFor(group, pods, c.usage.RequestsOf), gone, least))
 	return max(left, 0)
 }
@@ -232,7 +232,7 @@ func (c *Controller) restore() {
 		group := obj.(*schedulingv1beta1.PodGroup)
 		_, members := c.countMembers(group)
 		if waitsForMembers(group.Status.Phase) {
-			c.usage.Grant(group, admission.WithoutGone(admission.MinimumOf(group), members.gone, group.Spec.MinMember))
+			c.usage.Grant(group, admission.WithoutGone(admission.MinimumOf(group), members.gone, group.Spec.Minimum()))
 		}
 	}
 	for _, obj := range groups {

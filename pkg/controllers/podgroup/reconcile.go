@@ -46,12 +46,9 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	decision.Admitted = decision.Admitted || c.isReplacement(group, members)
 	next := nextStatus(group, members, decision, c.clock.Now(), string(uuid.NewUUID()))
 	admission.WithPlace(next, c.admission.place(key, group.UID))
-	if c.versionIsPruned.Load() {
-		next.JobVersion = nil
-	}
-	if c.placeIsPruned.Load() {
-		next.Place = nil
-	}
+	notUsed := false
+	next.Estimate, notUsed = c.estimate(group, pods)
+	c.dropPruned(next)
 	holdLeft := c.settleHold(group, pods, members.gone, next)
 	if cached.Status.Phase.Admitted() {
 		c.admission.forget(key, cached.UID) // the decision is in the API
@@ -69,7 +66,26 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil && lost {
 		c.deletions.putBack(key)
 	}
+	if err == nil {
+		c.groupEnded(group, next, pods)
+	}
+	if err == nil && notUsed {
+		c.tellNotUsed(group, next.Estimate.Message)
+	}
 	return 0, err
+}
+
+// dropPruned leaves out what the installed CRD does not know. It would be written again and again.
+func (c *Controller) dropPruned(next *schedulingv1beta1.PodGroupStatus) {
+	if c.versionIsPruned.Load() {
+		next.JobVersion = nil
+	}
+	if c.placeIsPruned.Load() {
+		next.Place = nil
+	}
+	if c.estimateIsPruned.Load() {
+		next.Estimate = nil
+	}
 }
 
 func (c *Controller) write(ctx context.Context, key string, group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus, gated bool) error {
@@ -91,6 +107,9 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 	}
 	if next.Place != nil && updated.Status.Place == nil {
 		c.placeIsPruned.Store(true)
+	}
+	if next.Estimate != nil && updated.Status.Estimate == nil {
+		c.estimateIsPruned.Store(true)
 	}
 	c.written.Put(key, updated)
 	c.writes.note(key, c.clock.Now())
@@ -149,7 +168,7 @@ func (c *Controller) recall(group *schedulingv1beta1.PodGroup) ([]*corev1.Pod, m
 // writes, and its minimum has nodes, which its queue is charged for. It is admitted, whatever its queue takes now.
 func (c *Controller) isReplacement(group *schedulingv1beta1.PodGroup, members memberCounts) bool {
 	job := c.jobOf(group)
-	return job != nil && job.Status.State.Phase == batchv1alpha1.Running && members.seated > 0 && members.seated >= group.Spec.MinMember
+	return job != nil && job.Status.State.Phase == batchv1alpha1.Running && members.seated > 0 && members.seated >= group.Spec.Minimum()
 }
 
 // isGoing says whether a PodGroup is being deleted, or the Job is or was that controls it. Its pods go with it.

@@ -167,8 +167,8 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v admission.D
 	if gang.IsRunOver(group) && t.unfinished() {
 		next.Conditions = withoutOutcome(next.Conditions) // members of the next run have come
 	}
-	next.Phase = nextPhase(group.Status.Phase, group.Spec.MinMember, t)
-	if f := find(next.Phase, group.Spec.MinMember, t); f != nil && !saysAlready(next.Conditions, f) {
+	next.Phase = nextPhase(group.Status.Phase, group.Spec.Minimum(), t)
+	if f := find(next.Phase, group.Spec.Minimum(), t); f != nil && !saysAlready(next.Conditions, f) {
 		next.Conditions = withFinding(next.Conditions, *f, now, id)
 	}
 	return next

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/component-base/metrics"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-sched/muster/pkg/admission"
@@ -74,8 +73,7 @@ type Controller struct {
 	shares   quota.Shares                   // as they were at sharedAt
 	sharedAt time.Time
 
-	gauges        *Gauges
-	admissionWait *metrics.HistogramVec // seconds, by queue
+	gauges *Gauges
 }
 
 // New makes the controller and registers it with the informers.
@@ -102,7 +100,7 @@ func New(cfg Config) (*Controller, error) {
 		recorder: cfg.Recorder,
 		executed: map[string]sets.Set[types.UID]{},
 	}
-	c.gauges, c.admissionWait = newGauges(c.queues, cfg.Usage.Ledger(), cfg.Waiting), newAdmissionWait()
+	c.gauges = newGauges(c.queues, cfg.Usage.Ledger(), cfg.Waiting)
 	c.worker = worker.New("queue", c)
 	return c, c.listen(cfg)
 }

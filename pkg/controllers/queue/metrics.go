@@ -10,42 +10,45 @@ import (
 	"github.com/muster-sched/muster/pkg/admission"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/described"
+	"github.com/muster-sched/muster/pkg/described"
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
 const queueLabel = "queue"
 
-var (
-	deservedMetric = amountMetric("deserved",
-		"Present share of the cluster of a queue and its children, by resource. Base units: cores, bytes. It is computed every 5 seconds.")
-	capabilityMetric = amountMetric("capability",
-		"The most that the pods of a queue and its children may use, by resource. Base units: cores, bytes. A resource without a limit has no series.")
-	guaranteeMetric = amountMetric("guarantee",
-		"Amount guaranteed to a queue and its children, by resource. Base units: cores, bytes. Other queues never use it.")
-	reservedMetric = amountMetric("reserved",
-		"Amount kept for admitted PodGroups of a queue and its children that have not started, by resource. Base units: cores, bytes.")
-	pendingMetric = amountMetric("pending",
-		"Amount that PodGroups of a queue and its children request while they wait for admission, by resource. Base units: cores, bytes.")
-	podGroupsMetric = described.Metric{Name: "muster_queue_podgroups", Type: "gauge", Labels: []string{queueLabel, "phase"},
-		Help: "PodGroups of a queue, by phase. PodGroups of its children do not count. In phase Pending they wait until the queue admits them."}
-	admissionMetric = described.Metric{Name: "muster_queue_admission_wait_seconds", Type: "histogram", Labels: []string{queueLabel},
-		Help: "Time from the creation of a PodGroup until its queue admits it, in seconds. The count is the number of PodGroups that were admitted."}
-)
+// instruments are the metrics of queues. Amounts are in base units: cores, bytes.
+type instruments struct {
+	deserved, capability, guarantee, reserved, pending, podGroups *metrics.Desc
 
-func amountMetric(name, help string) described.Metric {
-	return described.Metric{Name: "muster_queue_" + name, Type: "gauge", Labels: []string{queueLabel, "resource"}, Help: help}
+	admission *metrics.HistogramVec // seconds
+	described.Metrics
 }
 
 // Metrics describes the metrics of queues.
-func Metrics() []described.Metric {
-	return []described.Metric{deservedMetric, capabilityMetric, guaranteeMetric, reservedMetric, pendingMetric, podGroupsMetric, admissionMetric}
-}
+func Metrics() []described.Metric { return newInstruments().All }
 
-// descOf is a metric as it is collected.
-func descOf(m described.Metric) *metrics.Desc {
-	return metrics.NewDesc(m.Name, m.Help, m.Labels, nil, metrics.ALPHA, "")
+func newInstruments() *instruments {
+	m := &instruments{}
+	amount := func(name, help string) *metrics.Desc {
+		return m.Read("muster_queue_"+name, help, queueLabel, "resource")
+	}
+	m.deserved = amount("deserved",
+		"Present share of the cluster of a queue and its children, by resource. Base units: cores, bytes. It is computed every 5 seconds.")
+	m.capability = amount("capability",
+		"The most that the pods of a queue and its children may use, by resource. Base units: cores, bytes. A resource without a limit has no series.")
+	m.guarantee = amount("guarantee",
+		"Amount guaranteed to a queue and its children, by resource. Base units: cores, bytes. Other queues never use it.")
+	m.reserved = amount("reserved",
+		"Amount kept for admitted PodGroups of a queue and its children that have not started, by resource. Base units: cores, bytes.")
+	m.pending = amount("pending",
+		"Amount that PodGroups of a queue and its children request while they wait for admission, by resource. Base units: cores, bytes.")
+	m.podGroups = m.Read("muster_queue_podgroups",
+		"PodGroups of a queue, by phase. PodGroups of its children do not count. In phase Pending they wait until the queue admits them.", queueLabel, "phase")
+	m.admission = m.Histograms("muster_queue_admission_wait_seconds",
+		"Time from the creation of a PodGroup until its queue admits it, in seconds. The count is the number of PodGroups that were admitted.",
+		metrics.ExponentialBuckets(0.01, 3, 15), queueLabel)
+	return m
 }
 
 // Gauges reads amounts and counts of queues when the metrics are collected. Only queues that exist have series, and only the leader serves
@@ -57,14 +60,11 @@ type Gauges struct {
 	waiting func() map[string]resources.Sums
 	leads   atomic.Bool
 
-	deserved, capability, guarantee, reserved, pending, podGroups *metrics.Desc
+	*instruments
 }
 
 func newGauges(queues schedulingv1beta1listers.QueueLister, books *ledger.Ledger, waiting func() map[string]resources.Sums) *Gauges {
-	return &Gauges{
-		queues: queues, books: books, waiting: waiting, deserved: descOf(deservedMetric), capability: descOf(capabilityMetric), guarantee: descOf(guaranteeMetric),
-		reserved: descOf(reservedMetric), pending: descOf(pendingMetric), podGroups: descOf(podGroupsMetric),
-	}
+	return &Gauges{queues: queues, books: books, waiting: waiting, instruments: newInstruments()}
 }
 
 // DescribeWithStability lists the metrics.
@@ -128,18 +128,11 @@ func (g *Gauges) collectAmounts(ch chan<- metrics.Metric, queue *schedulingv1bet
 	}
 }
 
-// newAdmissionWait makes the histogram of the time that PodGroups wait for their queue.
-func newAdmissionWait() *metrics.HistogramVec {
-	return metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name: admissionMetric.Name, Help: admissionMetric.Help, Buckets: metrics.ExponentialBuckets(0.01, 3, 15), StabilityLevel: metrics.ALPHA,
-	}, admissionMetric.Labels)
-}
-
 // Gauges are to be registered by the program.
 func (c *Controller) Gauges() *Gauges { return c.gauges }
 
 // AdmissionWait is to be registered by the program.
-func (c *Controller) AdmissionWait() metrics.Registerable { return c.admissionWait }
+func (c *Controller) AdmissionWait() metrics.Registerable { return c.gauges.admission }
 
 // countAdmission counts a PodGroup that has been admitted between two states of it. For a queue that does not exist no series is made.
 func (c *Controller) countAdmission(last, next *schedulingv1beta1.PodGroup, now time.Time) {
@@ -148,11 +141,11 @@ func (c *Controller) countAdmission(last, next *schedulingv1beta1.PodGroup, now 
 	}
 	queue := admission.QueueOf(next)
 	if _, err := c.queues.Get(queue); err == nil {
-		c.admissionWait.WithLabelValues(queue).Observe(now.Sub(next.CreationTimestamp.Time).Seconds())
+		c.gauges.admission.WithLabelValues(queue).Observe(now.Sub(next.CreationTimestamp.Time).Seconds())
 	}
 }
 
 // dropSeries removes the series of a queue that is gone.
 func (c *Controller) dropSeries(queue string) {
-	c.admissionWait.Delete(map[string]string{queueLabel: queue})
+	c.gauges.admission.Delete(map[string]string{queueLabel: queue})
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"gopkg.in/inf.v0"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
@@ -425,7 +427,7 @@ func TestAReplacedPodGroupHoldsNothing(t *testing.T) {
 // what the stores say.
 func TestTheLedgerFollowsTheStores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w, held := newWorld(t), map[string]string{} // the queue that each group last held room in
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			name := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pod")
 			g := mustertesting.MakePodGroup(rapid.SampledFrom([]string{"g", "h"}).Draw(t, "group"))
@@ -440,13 +442,39 @@ func TestTheLedgerFollowsTheStores(t *testing.T) {
 				w.deliverAll()
 			case 5:
 				if obj, exists, _ := w.podGroups.GetIndexer().Get(g.Obj()); exists {
-					w.Hold(obj.(*schedulingv1beta1.PodGroup), resources.List{corev1.ResourceCPU: 2500}, nil)
+					stored := obj.(*schedulingv1beta1.PodGroup)
+					w.Hold(stored, resources.List{corev1.ResourceCPU: heldCPU}, nil)
+					held[stored.Name] = stored.Spec.Queue
 				}
 			}
 		}
 		w.deliverAll()
 		w.requireExact(t)
+		w.requireHeld(t, held)
 	})
+}
+
+const heldCPU = 2500
+
+// requireHeld compares what is booked beside the charges with what the members of some groups have not taken yet. held has the queue in which
+// each group had room kept for it last.
+func (w *world) requireHeld(t require.TestingT, held map[string]string) {
+	charged, taken := w.fromStores()
+	for _, queue := range []string{"q", "r"} {
+		want := new(big.Int).Set(charged[queue])
+		for group, of := range held {
+			if rest := big.NewInt(heldCPU); of == queue {
+				if has := taken[group]; has != nil {
+					rest.Sub(rest, has)
+				}
+				if rest.Sign() > 0 {
+					want.Add(want, rest)
+				}
+			}
+		}
+		_, all := w.ledger.Totals(queue)
+		require.Equal(t, bounded(want), all.Amount(corev1.ResourceCPU), "queue %s with its holds", queue)
+	}
 }
 
 // requireExact compares what is booked with what the stores say.
@@ -458,8 +486,12 @@ func (w *world) requireExact(t require.TestingT) {
 		all.Add(all, charged[queue])
 	}
 	require.Equal(t, bounded(all), w.usedCPU("root"))
-	for key, sum := range taken {
-		require.Equal(t, bounded(sum), w.taken[key].List()[corev1.ResourceCPU], "group %s", key)
+	for _, group := range []string{"g", "h"} {
+		sum := taken[group]
+		if sum == nil {
+			sum = new(big.Int)
+		}
+		require.Equal(t, bounded(sum), w.taken[metav1.NamespaceDefault+"/"+group].Amount(corev1.ResourceCPU), "group %s", group)
 	}
 	pods, groups := w.differing()
 	require.Empty(t, pods)
@@ -485,24 +517,38 @@ func drawPod(t *rapid.T, name string) *corev1.Pod {
 		Draw(t, "phase")).Obj()
 }
 
-// fromStores adds up, the plain way, what the stores say: queue -> charged, group -> taken.
+// fromStores adds up what the stores say: queue -> charged, group -> taken. It asks nothing of the code under test.
 func (w *world) fromStores() (charged, taken map[string]*big.Int) {
 	charged, taken = map[string]*big.Int{"q": {}, "r": {}}, map[string]*big.Int{}
 	for _, obj := range w.pods.GetIndexer().List() {
 		pod := obj.(*corev1.Pod)
-		if !TakesSeat(pod) || admission.PodGroupOf(pod) == "" {
+		ended := pod.Status.Phase == corev1.PodSucceeded
+		isMember := ended || pod.Status.Phase == corev1.PodRunning && pod.Spec.NodeName != ""
+		group := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
+		if !isMember || group == "" {
 			continue
 		}
-		cpu := big.NewInt(resources.PodRequests(pod)[corev1.ResourceCPU])
-		if taken[admission.PodGroupOf(pod)] == nil {
-			taken[admission.PodGroupOf(pod)] = new(big.Int)
+		cpu := countedCPU(pod)
+		if taken[group] == nil {
+			taken[group] = new(big.Int)
 		}
-		taken[admission.PodGroupOf(pod)].Add(taken[admission.PodGroupOf(pod)], cpu)
-		g, exists, _ := w.podGroups.GetIndexer().GetByKey(admission.PodGroupOf(pod))
-		if exists && pod.Status.Phase == corev1.PodRunning {
-			queue := admission.QueueOf(g.(*schedulingv1beta1.PodGroup))
+		taken[group].Add(taken[group], cpu)
+		g, exists, _ := w.podGroups.GetIndexer().GetByKey(pod.Namespace + "/" + group)
+		if exists && !ended {
+			queue := g.(*schedulingv1beta1.PodGroup).Spec.Queue
 			charged[queue].Add(charged[queue], cpu)
 		}
 	}
 	return charged, taken
+}
+
+// countedCPU is what a pod of one container requests, in thousandths of a CPU. More than any cluster has counts as 4Ei of them.
+func countedCPU(pod *corev1.Pod) *big.Int {
+	cores := pod.Spec.Containers[0].Resources.Requests.Cpu().AsDec()
+	exact := new(inf.Dec).Mul(cores, inf.NewDec(1000, 0))
+	whole := new(inf.Dec).Round(exact, 0, inf.RoundUp).UnscaledBig()
+	if most := new(big.Int).Lsh(big.NewInt(1), 62); whole.Cmp(most) > 0 {
+		return most
+	}
+	return whole
 }

@@ -2,6 +2,7 @@
 package build
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,6 +60,14 @@ func podLabels(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32
 	return labels
 }
 
+// asksForTopology says whether pods of a Job with several tasks are to be close to each other.
+func asksForTopology(job *batchv1alpha1.Job) bool {
+	return len(job.Spec.Tasks) > 1 && (job.Spec.NetworkTopology != nil || job.Annotations[schedulingv1beta1.NarrowTopologyAnnotation] != "" ||
+		slices.ContainsFunc(job.Spec.Tasks, func(t batchv1alpha1.TaskSpec) bool {
+			return t.PartitionPolicy != nil && t.PartitionPolicy.NetworkTopology != nil
+		}))
+}
+
 func podAnnotations(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) map[string]string {
 	annotations := schedulingv1beta1.WithoutAccount(task.Template.Annotations)
 	annotations[batchv1alpha1.TaskIndexKey] = strconv.Itoa(int(index))
@@ -70,6 +79,10 @@ func podAnnotations(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index 
 	annotations[batchv1alpha1.PodGenerationAnnotation] = strconv.Itoa(int(job.Status.PodGeneration))
 	annotations[batchv1alpha1.PodTemplateKey] = job.Name + "-" + task.Name
 	annotations[batchv1alpha1.JobRetryCountKey] = strconv.Itoa(int(job.Status.RetryCount))
+	if asksForTopology(job) {
+		order := slices.IndexFunc(job.Spec.Tasks, func(t batchv1alpha1.TaskSpec) bool { return t.Name == task.Name })
+		annotations[schedulingv1beta1.TaskOrderAnnotation] = strconv.Itoa(order)
+	}
 	if task.TopologyPolicy != "" {
 		annotations[batchv1alpha1.NumaTopologyPolicyKey] = string(task.TopologyPolicy)
 	}

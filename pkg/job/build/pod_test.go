@@ -2,6 +2,7 @@ package build
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -133,6 +134,29 @@ func TestGroupFollowsTheJob(t *testing.T) {
 	assert.Equal(t, "high", group.Spec.PriorityClassName)
 	assert.Equal(t, map[string]string{"l": "1"}, group.Labels)
 	assert.Equal(t, map[string]string{"a": "2"}, group.Annotations)
+}
+
+// TestTheEstimateFollowsTheJob: the field counts before the annotation. Zero is no estimate.
+func TestTheEstimateFollowsTheJob(t *testing.T) {
+	const key = "muster.sh/running-estimate"
+	for name, test := range map[string]struct {
+		annotation string
+		field      time.Duration
+		want       string
+	}{
+		"none": {}, "the field": {field: 90 * time.Minute, want: "1h30m0s"}, "the annotation": {annotation: "5m", want: "5m"},
+		"both": {"5m", time.Hour, "1h0m0s"},
+	} {
+		wrapper := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("w", 1))
+		if test.annotation != "" {
+			wrapper.Annotation(key, test.annotation)
+		}
+		job := wrapper.Obj()
+		job.Spec.RunningEstimate = &metav1.Duration{Duration: test.field}
+		group := PodGroup(defaults.Job(job, ""), func(string) int32 { return 0 }, Additions{})
+		assert.Equal(t, test.want, group.Annotations[key], name)
+		assert.Equal(t, test.annotation, job.Annotations[key], "the Job stays as it is")
+	}
 }
 
 // TestTopologyFollowsTheJob: the constraint of the Job and those of its partitions. A tier's number counts before its name.

@@ -17,6 +17,12 @@ func PodGroup(job *batchv1alpha1.Job, priorityOf PriorityFunc, added Additions) 
 	annotations := maps.Clone(job.Annotations)
 	// A copy of the Job's manifest would be wrong for the PodGroup.
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	if estimate := job.Spec.RunningEstimate; estimate != nil && estimate.Duration > 0 {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[schedulingv1beta1.RunningEstimateAnnotation] = estimate.Duration.String()
+	}
 	spec := GroupSpec(job, priorityOf, added)
 	spec.NetworkTopology = topology(job.Spec.NetworkTopology)
 	return &schedulingv1beta1.PodGroup{
@@ -71,9 +77,10 @@ func groupClass(job *batchv1alpha1.Job, priorityOf PriorityFunc) string {
 	return cmp.Or(highest, own)
 }
 
-// subGroups expresses the partitions of a task as subgroups of a PodGroup.
+// subGroups expresses the partitions of a task as subgroups of a PodGroup. A task that may not run yet, or has lost pods, has fewer whole ones.
 func subGroups(task *batchv1alpha1.TaskSpec) schedulingv1beta1.SubGroupPolicySpec {
 	size, least := task.PartitionPolicy.PartitionSize, task.PartitionPolicy.MinPartitions
+	least = min(least, task.Replicas/max(1, size))
 	return schedulingv1beta1.SubGroupPolicySpec{
 		Name:           task.Name,
 		SubGroupSize:   &size,

@@ -196,6 +196,7 @@ func (d *Dispatcher) endWhatIsLate(g *gang.Group, now time.Time) {
 		}
 		d.t.Apply(g, d.t.RollBack(g, late))
 	}
+	d.t.EndLateGroups(g)
 }
 
 // actionsFor is what a gang in a phase needs.

@@ -4,17 +4,19 @@ package gangmetrics
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/muster-sched/muster/pkg/described"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/topology"
 )
 
 // Results of a decision, and of the attempt after it.
@@ -64,88 +66,67 @@ type Metrics struct {
 	Start       *metrics.HistogramVec
 	Evictions   *metrics.CounterVec
 	Reports     *metrics.CounterVec
+	Tiers       *metrics.CounterVec
+	Leaves      *metrics.CounterVec
 	Rejections  *metrics.Counter
 	Wasted      *metrics.Counter
 	Activations *metrics.Counter
 	LostWakeups *metrics.Counter
 	Lost        int // the same, under the tracker's lock: without registration it counts nothing
 	Drift       *metrics.Gauge
+	Plans       *metrics.HistogramVec
+	PlanErrors  *metrics.HistogramVec
+	PlanGangs   *metrics.Gauge
 	gangs       *metrics.Desc // these and the following are computed when they are collected
 	used        *metrics.Desc
 	assumed     *metrics.Desc
-	reference   []MetricReference
 	Exists      func(queue string) bool
+
+	described.Metrics
 }
 
-// MetricReference describes a metric for the reference page.
-type MetricReference struct {
-	// Name of the metric.
-	Name string
-	// Kind is counter, histogram or gauge.
-	Kind string
-	// Labels of the metric.
-	Labels []string
-	// Help says what it counts or measures.
-	Help string
-}
-
-// MetricsReference lists the metrics of the plugins. The upstream scheduler has its own.
-func MetricsReference() []MetricReference { return New().reference }
+// Described lists the metrics of the plugins. The upstream scheduler has its own.
+func Described() []described.Metric { return New().All }
 
 // New makes the metrics. They count nothing until they are registered.
 func New() *Metrics {
 	m := &Metrics{}
-	counter := func(name, help string, labels ...string) *metrics.CounterVec {
-		m.describe(name, "counter", help, labels)
-		return metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	times := func(name, help string, start float64, labels ...string) *metrics.HistogramVec {
+		return m.Histograms(name, help, metrics.ExponentialBuckets(start, 2, 16), labels...)
 	}
-	plain := func(name, help string) *metrics.Counter {
-		m.describe(name, "counter", help, nil)
-		return metrics.NewCounter(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA})
-	}
-	histogram := func(name, help string, start float64, label string) *metrics.HistogramVec {
-		m.describe(name, "histogram", help, []string{label})
-		return metrics.NewHistogramVec(&metrics.HistogramOpts{
-			Name: name, Help: help, Buckets: metrics.ExponentialBuckets(start, 2, 16), StabilityLevel: metrics.ALPHA,
-		}, []string{label})
-	}
-	read := func(name, help string, labels ...string) *metrics.Desc {
-		m.describe(name, "gauge", help, labels)
-		return metrics.NewDesc(name, help, labels, nil, metrics.ALPHA, "")
-	}
-	m.gangs = read("muster_gangs", "Gangs by queue and by phase: Incomplete, NotAdmitted, Ready, Attempting, RollingBack, BackingOff, Unschedulable, Running.",
+	m.gangs = m.Read("muster_gangs", "Gangs by queue and by phase: Incomplete, NotAdmitted, Ready, Attempting, RollingBack, BackingOff, Unschedulable, Running.",
 		"queue", "phase")
-	m.Attempts = counter("muster_gang_attempts_total", "Decisions on whole gangs by result: admitted, no_room, no_quota, evicting (pods go first), changed (during the decision); "+
+	m.Attempts = m.Counter("muster_gang_attempts_total", "Decisions on whole gangs by result: admitted, no_room, no_quota, evicting (pods go first), changed (during the decision); "+
 		"and how the attempts of admitted gangs ended: seated, or rolled_back.", "result")
-	m.Decisions = histogram("muster_gang_decision_duration_seconds", "Time to decide on a gang, by level: quota (the queue had no room), none (there are "+
+	m.Decisions = times("muster_gang_decision_duration_seconds", "Time to decide on a gang, by level: quota (the queue had no room), none (there are "+
 		"no places), some (none were found, but there may be some), plan (each member has a place).", 0.00005, "level")
-	m.Searches = histogram("muster_victim_search_duration_seconds", "Time that a search for pods to evict took of the scheduling loop, by result: found, or "+
+	m.Searches = times("muster_victim_search_duration_seconds", "Time that a search for pods to evict took of the scheduling loop, by result: found, or "+
 		"nothing. All searches together take at most a fifth of the time, after the first half second.", 0.00005, "result")
-	m.Quorum = histogram("muster_gang_quorum_duration_seconds", "Time from the creation of a PodGroup until enough of its members exist for its minimum, in seconds.", 0.01, "queue")
-	m.Admit = histogram("muster_gang_admit_duration_seconds", "Time from when enough members of a gang exist until the scheduler finds places for them, in seconds.", 0.001, "queue")
-	m.Bind = histogram("muster_gang_bind_duration_seconds", "Time from when the scheduler finds places for a gang until its minimum is bound, in seconds.", 0.001, "queue")
-	m.Start = histogram("muster_queue_start_wait_seconds", "Time from the creation of a PodGroup until its minimum is bound for the first time, in seconds. "+
+	m.Quorum = times("muster_gang_quorum_duration_seconds", "Time from the creation of a PodGroup until enough of its members exist for its minimum, in seconds.", 0.01, "queue")
+	m.Admit = times("muster_gang_admit_duration_seconds", "Time from when enough members of a gang exist until the scheduler finds places for them, in seconds.", 0.001, "queue")
+	m.Bind = times("muster_gang_bind_duration_seconds", "Time from when the scheduler finds places for a gang until its minimum is bound, in seconds.", 0.001, "queue")
+	m.Start = times("muster_queue_start_wait_seconds", "Time from the creation of a PodGroup until its minimum is bound for the first time, in seconds. "+
 		"The count is the number of gangs that have started.", 0.05, "queue")
-	m.Evictions = counter("muster_queue_evictions_total", "Pods of a queue that were evicted, by reason: Reclaimed (for another queue that is below its share), "+
+	m.Evictions = m.Counter("muster_queue_evictions_total", "Pods of a queue that were evicted, by reason: Reclaimed (for another queue that is below its share), "+
 		"Preempted (for a higher priority), AboveCapability (their queue or user uses more than its limit), BelowMinimum (their gang starts over).", "queue", "reason")
-	m.Reports = counter("muster_gang_reports_total", "Conditions of waiting members written, by reason.", "reason")
-	m.used = read("muster_queue_used", "Amount that the pods of a queue and its children request, by resource. Base units: cores, bytes.", "queue", "resource")
-	m.assumed = read("muster_queue_assumed", "Quota assumed for gangs and pods that are starting in a queue and its children, by resource. Base units: cores, bytes. It becomes a charge when a pod holds its room.", "queue", "resource")
-	m.Rejections = plain("muster_gang_waiting_rejected_total", "Members that gave back their room, as their gang could not be placed.")
-	m.Wasted = plain("muster_wasted_evictions_total", "Pods evicted to make room on a node for a pod that was then not bound there: it was bound elsewhere, was "+
+	m.Reports = m.Counter("muster_gang_reports_total", "Conditions of waiting members written, by reason.", "reason")
+	m.Tiers = m.Counter("muster_topology_gangs_total", "Gangs with a network topology that got their nodes, by the tier of the domain that has all of these.", "tier")
+	m.Leaves = m.Counter("muster_topology_leaves_total", "Lowest domains of the network that these gangs got nodes in, by count: used, or fewest (as few as have so many nodes).", "count")
+	m.used = m.Read("muster_queue_used", "Amount that the pods of a queue and its children request, by resource. Base units: cores, bytes.", "queue", "resource")
+	m.assumed = m.Read("muster_queue_assumed", "Quota assumed for gangs and pods that are starting in a queue and its children, by resource. Base units: cores, bytes. It becomes a charge when a pod holds its room.", "queue", "resource")
+	m.Rejections = m.Total("muster_gang_waiting_rejected_total", "Members that gave back their room, as their gang could not be placed.")
+	m.Wasted = m.Total("muster_wasted_evictions_total", "Pods evicted to make room on a node for a pod that was then not bound there: it was bound elsewhere, was "+
 		"deleted, or was not bound within a minute of the grace period. Evictions for native pod groups do not count.")
-	m.Activations = plain("muster_activate_calls_total", "Calls that asked the scheduling queue to try pods at once.")
-	m.LostWakeups = plain("muster_lost_wakeup_recovered_total", "Unschedulable gangs that were found to fit though no event had woken them. "+
+	m.Activations = m.Total("muster_activate_calls_total", "Calls that asked the scheduling queue to try pods at once.")
+	m.LostWakeups = m.Total("muster_lost_wakeup_recovered_total", "Unschedulable gangs that were found to fit though no event had woken them. "+
 		"Anything but 0 is a defect.")
-	const drift, driftHelp = "muster_state_drift", "Pods on which the scheduler's own state has differed from the API for a minute or longer, " +
-		"and queues whose totals are not the sums of their charges. Anything but 0 is a defect."
-	m.describe(drift, "gauge", driftHelp, nil)
-	m.Drift = metrics.NewGauge(&metrics.GaugeOpts{Name: drift, Help: driftHelp, StabilityLevel: metrics.ALPHA})
+	m.Drift = m.Number("muster_state_drift", "Pods on which the scheduler's own state has differed from the API for a minute or longer, "+
+		"and queues whose totals are not the sums of their charges. Anything but 0 is a defect.")
+	m.Plans = times("muster_plan_duration_seconds", "Time to plan when the gangs that wait start. The scheduling loop does not wait for it.", 0.0001)
+	m.PlanErrors = times("muster_plan_error_ratio", "How long gangs have waited since a plan, as a part of how long they were expected to, by horizon: "+
+		"the expected wait was at most 1m, 10m, 1h or 6h, or more.", 1.0/64, "horizon")
+	m.PlanGangs = m.Number("muster_plan_gangs", "Waiting gangs in the last plan, which has the first 1,000.")
 	return m
-}
-
-func (m *Metrics) describe(name, kind, help string, labels []string) {
-	m.reference = append(m.reference, MetricReference{Name: name, Kind: kind, Labels: labels, Help: help})
 }
 
 // QueueOf is the queue of an account as labels have it: "" for one that does not exist. Users can invent names, and each would have series
@@ -201,20 +182,17 @@ func (m *Metrics) ReachBinding(g *gang.Group, now time.Time) {
 	g.Timestamps = gang.Timestamps{Started: true}
 }
 
-// String prints a metric's name with its labels.
-func (r MetricReference) String() string {
-	if len(r.Labels) == 0 {
-		return r.Name
-	}
-	return r.Name + "{" + strings.Join(r.Labels, ", ") + "}"
+// ReachDomain notes how close the members of a gang with a network topology are.
+func (m *Metrics) ReachDomain(spread topology.Spread) {
+	m.Tiers.WithLabelValues(strconv.Itoa(spread.Tier)).Inc()
+	m.Leaves.WithLabelValues("used").Add(float64(spread.Leaves))
+	m.Leaves.WithLabelValues("fewest").Add(float64(spread.Fewest))
 }
 
 // Register serves the metrics with those of the scheduler. It counts gangs, and reads the ledger, when they are collected. A process has one
 // tracker; where a test or a benchmark makes another, the first one's are served.
 func (m *Metrics) Register(count func() map[QueuePhase]int, books *ledger.Ledger) error {
-	for _, metric := range []metrics.Registerable{
-		m.Attempts, m.Decisions, m.Searches, m.Quorum, m.Admit, m.Bind, m.Start, m.Evictions, m.Reports, m.Rejections, m.Wasted, m.Activations, m.LostWakeups, m.Drift,
-	} {
+	for _, metric := range m.Collectors {
 		var registered prometheus.AlreadyRegisteredError
 		if err := legacyregistry.Register(metric); errors.As(err, &registered) {
 			return nil

@@ -1,6 +1,7 @@
 package gangs
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +55,7 @@ func (t *store) Enter(pod *corev1.Pod) state.Entry {
 		}
 	case g.Seated():
 		entry.Role, entry.Holds = state.Single, t.WaitList.HoldsAgainst(g, pod)
+		entry.Together = t.groupOf(g, m)
 	default:
 		entry.Role = state.Scout
 	}
@@ -91,7 +93,12 @@ func (t *store) Reserve(pod *corev1.Pod) bool {
 	}
 	g.SetState(m, gang.Reserved)
 	m.Node = pod.Spec.NodeName // the scheduler has set it on its copy
-	t.Apply(g, t.took(g, m))
+	e := t.took(g, m)
+	if g.Attempt == nil && g.IsGroupToCome(m) {
+		g.GroupUntil = t.Clock.Now().Add(t.Settings.Args.PermitTimeout.Duration)
+		e.Add(gang.LookIn(t.Settings.Args.PermitTimeout.Duration))
+	}
+	t.Apply(g, e)
 	return true
 }
 
@@ -136,6 +143,8 @@ func (t *store) Unreserve(pod *corev1.Pod) {
 		e.Add(t.RollBack(g, state.NoUID)) // the minimum was raised since the release: placing this one alone is not enough
 	case was == gang.Reserved && g.Attempt != nil:
 		e.Add(t.RollBack(g, pod.UID))
+	case was == gang.Reserved:
+		e.Add(returnGroup(g, m))
 	}
 	e.Add(g.Change())
 	t.Apply(g, e)
@@ -200,11 +209,17 @@ func (t *store) Permit(pod *corev1.Pod) (result PermitResult, release []types.UI
 		release, e := t.release(g)
 		t.Apply(g, e)
 		return Allow, release
+	case g.Seated() && g.IsGroupToCome(m):
+		return Wait, nil
 	case g.Seated():
-		g.SetState(m, gang.Released)
-		t.WaitList.Book.Bypassed(t.Quota.StartOfGang(g, []*gang.Member{m}, true), t.Clock.Now())
+		start := g.ReservedWith(m)
+		for _, with := range start {
+			g.SetState(with, gang.Released)
+		}
+		g.InPermit = g.InPermit || len(start) > 1
+		t.WaitList.Book.Bypassed(t.Quota.StartOfGang(g, start, true), t.Clock.Now())
 		t.Apply(nil, gang.Effects{})
-		return Allow, nil
+		return Allow, gang.UIDs(start)
 	case g.Attempt != nil:
 		return Wait, nil
 	}
@@ -214,11 +229,12 @@ func (t *store) Permit(pod *corev1.Pod) (result PermitResult, release []types.UI
 
 // release ends the attempt of a gang whose minimum has its room, and returns the members that may be bound.
 func (t *store) release(g *gang.Group) ([]types.UID, gang.Effects) {
-	reserved := g.In(gang.Reserved)
+	reserved := slices.DeleteFunc(g.In(gang.Reserved), g.IsGroupToCome)
 	for _, m := range reserved {
 		g.SetState(m, gang.Released)
 	}
 	t.Metrics.Attempts.WithLabelValues(gangmetrics.ResultSeated).Inc()
+	t.Topology.started(g)
 	g.Scout, g.Retry.Exact, g.Retry.Failures, g.Retry.Until = gang.Scout{}, false, 0, time.Time{}
 	g.Refusal = nil
 	g.SurplusOpen = false // members that were kept out during the attempt must be let in
@@ -252,6 +268,9 @@ func (t *store) Fail(pod *corev1.Pod) (inGang bool) {
 	if g.Seated() {
 		t.WaitList.Sharing.FoundNoRoom(g, t.Clock.Now())
 		delete(t.WaitList.Sharing.TurnedBack, pod.UID)
+		if g.Attempt == nil {
+			t.Apply(g, returnGroup(g, m))
+		}
 		return false
 	}
 	if g.Attempt != nil && g.Attempt.Seat == nil {

@@ -71,7 +71,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	s := &Snapshot{
 		Key: g.Key, scout: m.UID, account: g.PodGroup.Account, changes: g.Changes, released: c.t.WaitList.Held.Returned, begun: now, unwoken: phase == gang.Unschedulable,
 	}
-	standing := c.t.WaitList.Book.StandingOf(g.Key, now)
+	standing := c.t.WaitList.StandingOf(g, now)
 	s.QuotaReserved, s.retryIn = standing.QuotaReserved, standing.RetryIn
 	s.Problem = placement.Problem{
 		Members:  members,
@@ -81,6 +81,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 		Held:     c.t.WaitList.AssumedByOthers(g, c.t.PriorityOf(g)),
 		Exact:    g.Retry.Exact,
 		Reserved: standing.Places, Reserve: standing.Choose, Renew: standing.Renew, Avoid: standing.Avoid, NoPlaces: standing.NoPlaces,
+		OnlyWithStart: standing.OnlyWithStart, NoStart: standing.NoStart || c.t.Settings.Args.ReservationDepth == 0, EndOf: c.t.EndOf, Now: now,
 	}
 	if queue := c.t.Quota.QueueOf(s.account); queue != "" {
 		s.Problem.OwnQueue = func(pod *corev1.Pod) bool { return c.t.Quota.IsChargedTo(pod, queue) }
@@ -135,6 +136,10 @@ func (c *Decisions) addReserved(g *gang.Group, s *Snapshot) {
 	for _, reserved := range c.t.WaitList.ReservedFrom(g, gang.Requests(s.Problem.Members)) {
 		s.Problem.HeldByReservation = true
 		s.leaves.Insert(reserved.Version)
+		if !reserved.Start.IsZero() {
+			s.Problem.Kept = append(s.Problem.Kept, c.t.WaitList.KeptFrom(reserved))
+			continue
+		}
 		state.AddAmounts(s.Problem.Held, reserved.Amounts)
 	}
 }
@@ -282,7 +287,7 @@ func (c *Decisions) waitInBook(g *gang.Group, s *Snapshot, d *placement.Decision
 
 // mayFitWithHeld says whether the gang may fit when room that other gangs hold is given back.
 func mayFitWithHeld(s *Snapshot, d *placement.Decision) bool {
-	return len(s.Problem.Held) > 0 && (s.Problem.HeldByReservation || !d.ShortWithoutHeld)
+	return len(s.Problem.Held)+len(s.Problem.Kept) > 0 && (s.Problem.HeldByReservation || !d.ShortWithoutHeld)
 }
 
 // isStale says whether the snapshot is out of date. The gang has changed, or a shortage whose end no event reports.

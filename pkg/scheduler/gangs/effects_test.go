@@ -7,10 +7,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/reservations"
+	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
@@ -107,6 +109,21 @@ func TestWhatTheBookSaysIsPassedOn(t *testing.T) {
 		tr.WaitList.Book.Forget(other)
 		tr.Apply(nil, gang.Effects{})
 		assert.True(t, g.Refusal.Woken)
+	})
+	t.Run("the turn goes to another", func(t *testing.T) {
+		tr, g := begin(t)
+		for _, queue := range []string{"a", "b"} {
+			key := keyNamed(queue)
+			tr.WaitList.Book.WaitForRoom(key, reservations.Rank{Queue: queue, Repair: true}, nil, now)
+			tr.WaitList.Book.ReserveNodes(key, reservations.Choice{Amounts: map[string]resources.List{"n": {corev1.ResourceCPU: 1000}}}, now)
+		}
+		tr.Apply(nil, gang.Effects{})
+		tr.WaitList.Held.Gangs.Insert(g.Key)
+		freed := tr.WaitList.Held.Freed
+		tr.WaitList.Book.Tick(now.Add(time.Hour))
+		tr.Apply(nil, gang.Effects{})
+		assert.True(t, g.Refusal.Woken)
+		assert.Greater(t, tr.WaitList.Held.Freed, freed, "pods that left its room alone are tried")
 	})
 	t.Run("it needs its room no more", func(t *testing.T) {
 		tr, _ := begin(t)

@@ -27,7 +27,9 @@ import (
 // are never read.
 const ReadTimeout = 30 * time.Second
 
-// Feed tells the tracker what is in the API.
+// Feed tells the tracker what is in the API. It starts nothing else. NewRegistry in pkg/scheduler/plugins gives OnStart what is to run beside
+// it. A registry that is made by hand must do so, too: without dispatch.Dispatch no gang ever starts. The others are report.SelfCheck,
+// report.Run and eviction.LowerUsage.
 type Feed struct {
 	t       *store
 	once    sync.Once
@@ -35,6 +37,8 @@ type Feed struct {
 	connect Connector
 	onStart []func(context.Context, fwk.Handle)
 	Started bool
+	// Client writes the expected starts of PodGroups. It is set by Start.
+	Client  versioned.Interface
 	read    context.Context // ends when everything has been read, or when nothing will be any more
 	endRead context.CancelFunc
 }
@@ -88,6 +92,7 @@ func (f *Feed) start(ctx context.Context, handle fwk.Handle) error {
 	if err != nil {
 		return err
 	}
+	f.Client = client
 	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithTransform(dropManagedFields))
 	core := handle.SharedInformerFactory()
 	classes := core.Scheduling().V1().PriorityClasses()

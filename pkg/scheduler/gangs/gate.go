@@ -21,6 +21,7 @@ const (
 	BehindScout      = "another pod of the gang is tried on behalf of all"
 	behindChosen     = "waiting until the minimum of the gang has started"
 	behindOther      = "waiting until a member that must be placed before has its room"
+	behindGroup      = "waiting until enough pods of its sub group exist to start it whole"
 	holdsRoom        = "the pod holds room already"
 	QueueIsGone      = "the queue of the PodGroup does not exist: create it, or put the pods into another queue"
 	AwaitsController = "waiting for muster-controller to give the pod its PodGroup. If this lasts, see the events of the pod, and whether muster-controller runs and serves the pod's scheduler name (--podgroup-scheduler-names)"
@@ -123,6 +124,8 @@ func (t *store) closedTo(key state.Key, pod *corev1.Pod) (reason string, isScout
 		return t.WaitText(g, status), false
 	case !g.Counts(m):
 		return OldIncarnation, false
+	case status.Phase == gang.Running && status.Reason == "" && g.AwaitsGroup(m):
+		return behindGroup, false
 	case status.Phase == gang.Running && status.Reason == "":
 		return "", false
 	case status.Phase == gang.Attempting:

@@ -32,7 +32,7 @@ func TestMetricsThatCannotBeRegisteredAreAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
-			tr.Metrics.Attempts = counter
+			tr.Metrics.Collectors[0] = counter
 			require.ErrorContains(t, tr.Metrics.Register(tr.CountGangs, tr.Quota.Ledger), "registering the metrics of gangs: ")
 		})
 	}

@@ -40,8 +40,12 @@ func (t *store) SetPodGroupAs(key state.Key, pg *schedulingv1beta1.PodGroup) {
 	if isNew || differs {           // and no place, count or condition alone
 		e.Add(g.Change())
 	}
-	if !t.IsAdmitted(g) {
+	switch {
+	case !t.IsAdmitted(g):
+		g.PodGroup.Admitted = time.Time{}
 		e.Add(t.RollBack(g, "")) // its queue has taken the admission back
+	case g.PodGroup.Admitted.IsZero():
+		g.PodGroup.Admitted = t.Clock.Now()
 	}
 	e.Add(t.endIfSeated(g)) // the minimum may have been lowered to the reserved members
 	if g.Attempt != nil && !g.SeatedWith(g.ToCome()) {

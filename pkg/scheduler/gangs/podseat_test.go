@@ -185,8 +185,8 @@ func TestTheRoomOfASeatIsKept(t *testing.T) {
 		tr, _, pod, important := keeping(t)
 		reserved := tr.Enter(important).Reserved
 		require.NotNil(t, reserved)
-		assert.True(t, reserved.Bars("node0", cpu, cpu))
-		assert.False(t, reserved.Bars("node1", cpu, cpu))
+		assert.True(t, reserved.Bars("node0", cpu, cpu, nil))
+		assert.False(t, reserved.Bars("node1", cpu, cpu, nil))
 		assert.Equal(t, reserved, tr.LimitsOf(important).Reserved, "it evicts nothing for that room")
 		tr.SetPodGroup(mustertesting.MakePodGroup("other").UID("other").MinMember(1).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
 		other := mustertesting.MakePod("other-0").UID("other-0").Group("other").SchedulerName("muster").Priority(1000).Obj()

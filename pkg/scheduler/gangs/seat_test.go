@@ -139,8 +139,8 @@ func TestASeatIsKeptFromOthers(t *testing.T) {
 	reserved := tr.Enter(single).Reserved
 	require.NotNil(t, reserved)
 	full := resources.List{corev1.ResourceCPU: 1000}
-	assert.True(t, reserved.Bars("node0", full, full))
-	assert.False(t, reserved.Bars("node2", full, full))
+	assert.True(t, reserved.Bars("node0", full, full, nil))
+	assert.False(t, reserved.Bars("node2", full, full, nil))
 	assert.Equal(t, int64(1000), tr.Decisions.Snapshot(other[0]).Problem.Held["node1"][corev1.ResourceCPU], "other gangs")
 	critical := mustertesting.MakePod("critical").UID("critical").Priority(2_000_001_000).Obj()
 	assert.Nil(t, tr.Enter(critical).Reserved, "what the system needs may go there")

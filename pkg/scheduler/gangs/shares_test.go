@@ -144,7 +144,13 @@ func TestAStuckGangTakesTurnsWithOtherQueues(t *testing.T) {
 	assert.Equal(t, []string{"m"}, slices.Sorted(maps.Keys(s.Problem.Held)))
 }
 
-func nodesOf(reserved *state.Reserved) []string { return slices.Sorted(maps.Keys(reserved.Amounts)) }
+func nodesOf(kept state.Kept) []string {
+	amounts := map[string]resources.List{}
+	for _, reserved := range kept {
+		state.AddAmounts(amounts, reserved.Amounts)
+	}
+	return slices.Sorted(maps.Keys(amounts))
+}
 
 // TestBypassesByItsOwnQueueGiveAGangNothingOfOthers: it has made itself starving.
 func TestBypassesByItsOwnQueueGiveAGangNothingOfOthers(t *testing.T) {

@@ -234,7 +234,7 @@ func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node st
 
 // simBars says whether what is free on a node is reserved against a pod, or needed by others.
 func simBars(entry state.Entry, node string, free, request resources.List) bool {
-	if entry.Reserved != nil && entry.Reserved.Bars(node, free, request) {
+	if entry.Reserved.Bars(node, free, request, nil) {
 		return true
 	}
 	for _, need := range entry.Holds {

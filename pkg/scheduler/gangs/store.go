@@ -60,7 +60,7 @@ func (t *store) Configure(profile string, args config.CoschedulingArgs) error {
 	if args.RequirePodGroup {
 		t.PodGroupRequired.Store(profile, true)
 	}
-	t.Waiting.Book.SetBounds(reservations.Bounds{Bypasses: int(args.MaxOvertakes), Age: args.MaxOvertakeTime.Duration})
+	t.Waiting.Book.SetBounds(reservations.Bounds{Bypasses: int(args.MaxOvertakes), Age: args.MaxOvertakeTime.Duration, Starts: args.ReservationDepth > 0})
 	return nil
 }
 

@@ -106,6 +106,16 @@ func (n *Topology) PathFor(pod *corev1.Pod, node string) string {
 	return ""
 }
 
+// Known is the tree, nil as long as no domain is known.
+func (n *Topology) Known() *topology.Tree {
+	n.t.Lock()
+	defer n.t.Unlock()
+	if tree := n.current(); tree != nil && tree.IsKnown() {
+		return tree
+	}
+	return nil
+}
+
 // Binds says whether the gang of a pod asks for a topology.
 func (n *Topology) Binds(pod *corev1.Pod) bool {
 	n.t.Lock()
@@ -114,16 +124,31 @@ func (n *Topology) Binds(pod *corev1.Pod) bool {
 	return g != nil && g.PodGroup.Topology != nil
 }
 
+// started counts how close the members of a gang are that has its nodes. The gang may ask for no topology.
+func (n *Topology) started(g *gang.Group) {
+	if g.PodGroup.Topology == nil {
+		return
+	}
+	var nodes []string
+	for _, m := range g.Members() {
+		if g.Counts(m) && m.State.Holds() {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	if tree := n.current(); tree != nil && tree.IsKnown() {
+		if spread, known := tree.SpreadOf(nodes); known {
+			n.t.Metrics.ReachDomain(spread)
+		}
+	}
+}
+
 // of is the topology of a gang. If it cannot be known yet what the gang asks for, the text says why.
 func (n *Topology) of(g *gang.Group) (asked *placement.Topology, missing string) {
 	wants := g.PodGroup.Topology
 	if wants == nil {
 		return nil, ""
 	}
-	waited := n.t.Clock.Since(g.PodGroup.Created)
-	if g.Seated() {
-		waited = wants.NarrowFor // it waits no more, and may have started in a wider domain
-	}
+	waited := n.waited(g)
 	tree, bounds := n.current(), wants.Bounds(waited)
 	switch {
 	case len(bounds) == 0 && (tree == nil || !tree.IsKnown()):
@@ -138,14 +163,40 @@ func (n *Topology) of(g *gang.Group) (asked *placement.Topology, missing string)
 			return nil, fmt.Sprintf("no domain of the network has the tier name %q: correct highestTierName, or have an administrator name a tier so", b.TierName)
 		}
 	}
-	bound, _ := wants.BoundAt(waited)
-	asked = &placement.Topology{Tree: tree, Bound: bound, GroupOf: wants.GroupOf, Holding: map[*gang.Member]string{}}
+	bound, still := wants.BoundAt(waited)
+	spec := g.Spec // it changes under the lock only
+	asked = &placement.Topology{Tree: tree, Bound: bound, GroupOf: spec.GroupOf, Holding: map[*gang.Member]string{}}
+	asked.Note = n.noteOn(g, waited, still)
 	for _, m := range g.Members() {
 		if g.Counts(m) && m.State.Holds() && !m.Terminating && m.Node != "" {
 			asked.Holding[m] = m.Node
 		}
 	}
 	return asked, ""
+}
+
+// waited is how long a gang has waited for room. A gang that has started waits no more: it may have started in a wider domain.
+func (n *Topology) waited(g *gang.Group) time.Duration {
+	if g.Seated() || g.MinimumBound {
+		return g.PodGroup.Topology.NarrowFor
+	}
+	return g.WaitedFor(n.t.Clock.Now())
+}
+
+// noteOn says when a narrow limit ends or has ended, and which member has no group. It stays the same while the gang waits.
+func (n *Topology) noteOn(g *gang.Group, waited, still time.Duration) (note string) {
+	wants := g.PodGroup.Topology
+	ends := n.t.Clock.Now().Add(wants.NarrowFor - waited).UTC().Truncate(time.Second).Format(time.RFC3339)
+	switch {
+	case still > 0:
+		note = fmt.Sprintf("; from %s on, %s will do", ends, wants.Bound)
+	case wants.NarrowFor > 0 && !g.Seated() && !g.MinimumBound:
+		note = fmt.Sprintf("; it has kept to %s until %s", wants.Narrow, ends)
+	}
+	if pod, label := g.LacksLabel(); pod != "" {
+		note += fmt.Sprintf("; pod %s is in no sub group, as it lacks the label %s of matchLabelKeys", pod, label)
+	}
+	return note
 }
 
 // readPause is the pause until it is seen again whether the objects have been read. No event tells that a kind does not exist.
@@ -159,7 +210,7 @@ func (n *Topology) retryIn(g *gang.Group) time.Duration {
 	if n.current() == nil {
 		return readPause
 	}
-	_, still := g.PodGroup.Topology.BoundAt(n.t.Clock.Since(g.PodGroup.Created))
+	_, still := g.PodGroup.Topology.BoundAt(n.waited(g))
 	return still
 }
 

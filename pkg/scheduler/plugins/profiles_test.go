@@ -123,6 +123,8 @@ func TestThePluginsAreInEachProfileInOrder(t *testing.T) {
 			assert.Equal(t, []string{"Coscheduling"}, names(plugins.Permit), where)
 			assert.Contains(t, names(plugins.PreBind), "Coscheduling", where)
 			assert.Contains(t, names(plugins.PostBind), "Coscheduling", where)
+			assert.Contains(t, plugins.Score.Enabled, schedulerconfig.Plugin{Name: "Coscheduling", Weight: 5}, where)
+			assert.Contains(t, ours(plugins.PreScore), "Coscheduling", where)
 		}
 	}
 }

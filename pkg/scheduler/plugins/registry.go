@@ -15,6 +15,7 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/plan"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/capacity"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/coscheduling"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/gangpreemption"
@@ -25,6 +26,12 @@ import (
 
 // NewRegistry makes the factories of all plugins. All profiles of a scheduler share the tracker.
 func NewRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
+	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { plan.Run(ctx, handle, tracker) })
+	return NewRegistryWithoutPlan(tracker)
+}
+
+// NewRegistryWithoutPlan is NewRegistry without expected starts, for simulations of long times.
+func NewRegistryWithoutPlan(tracker *gangs.Tracker) frameworkruntime.Registry {
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { dispatch.Dispatch(ctx, handle, tracker) })
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.SelfCheck(ctx, handle, tracker) })
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.Run(ctx, handle, tracker) })

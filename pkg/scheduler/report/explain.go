@@ -214,8 +214,27 @@ func missingMembers(g *gang.Group, why string) Explanation {
 		return Explanation{Reason: ReasonNotEnoughPodsOfTask,
 			Message: fmt.Sprintf("waiting for members: fewer pods of task %q %s than the %d that its minimum asks for%s", task, exist, minimum, why)}
 	}
+	if p := g.ShortGroups(); p != nil {
+		return Explanation{Reason: ReasonNotEnoughPods, Message: shortGroups(g, p, exist+why)}
+	}
 	return Explanation{Reason: ReasonNotEnoughPods,
 		Message: fmt.Sprintf("waiting for members: fewer pods %s than the %d that start together%s", exist, g.MinMember, why)}
+}
+
+// shortGroups says which sub groups are missing. It names a member that lacks the label of its sub group.
+func shortGroups(g *gang.Group, p *gang.GroupPolicy, exist string) string {
+	message := fmt.Sprintf("waiting for members: fewer than the %s of subGroupPolicy %q that start together %s", wholeGroups(p), p.Name, exist)
+	if pod, label := g.LacksLabel(); pod != "" {
+		message += fmt.Sprintf("; pod %s has no sub group, as it lacks the label %s of matchLabelKeys", pod, label)
+	}
+	return message
+}
+
+func wholeGroups(p *gang.GroupPolicy) string {
+	if p.Least == 1 {
+		return fmt.Sprintf("one sub group of %s", text.Count(p.Size, "pod"))
+	}
+	return fmt.Sprintf("%d sub groups of %s", p.Least, text.Count(p.Size, "pod"))
 }
 
 // reference is the PodGroup of a gang, as events name it.

@@ -95,6 +95,7 @@ func (t *State) applyToRoom(e *gang.Effects) {
 	}
 	if e.Has(gang.NodeFreed) {
 		t.Waiting.Sharing.roomFreed(t.Clock.Now())
+		t.Waiting.Book.RoomMoved()
 	}
 }
 

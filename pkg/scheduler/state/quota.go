@@ -336,13 +336,16 @@ func (q *Quota) EvictionsCannotHelp(pod *corev1.Pod, shortage *quota.Shortage) b
 
 // StartOf is the start of a pod without a gang.
 func (q *Quota) StartOf(pod *corev1.Pod) *reservations.Start {
-	rank := reservations.Rank{Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time, Seen: math.MaxInt64} // it is queued later
-	start := &reservations.Start{Rank: rank}
+	start := &reservations.Start{Rank: q.rankOf(pod)}
 	if account := q.Groups.AccountOf(pod); account != "" {
-		start.Rank.Queue = q.QueueOf(account)
 		start.Path, start.Amount = q.Ledger.Path(account), resources.PodRequests(pod)
 	}
 	return start
+}
+
+// rankOf is the rank of a pod without a gang. It is queued after gangs of the same second.
+func (q *Quota) rankOf(pod *corev1.Pod) reservations.Rank {
+	return reservations.Rank{Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time, Seen: math.MaxInt64, Queue: q.QueueOf(q.Groups.AccountOf(pod))}
 }
 
 // StartOfGang is the start of the minimum of a gang, or of a member beyond it.

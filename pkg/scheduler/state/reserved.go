@@ -25,6 +25,16 @@ type WaitList struct {
 // NewWaitList makes the view of reserved room on a state.
 func NewWaitList(t *State, q *Quota) *WaitList { return &WaitList{t, q, t.Waiting} }
 
+// StandingOf is the book's input for a decision on a gang. One that would be the first of its queue gets places with a start at once. The next
+// decision might take its room.
+func (w *WaitList) StandingOf(g *gang.Group, now time.Time) reservations.Standing {
+	standing := w.Book.StandingOf(g.Key, now)
+	if !standing.Choose && !standing.NoPlaces && standing.Places == nil && w.Book.BecomesFirst(g.Key, w.t.Rank(g), now) {
+		standing.Choose, standing.OnlyWithStart = true, true
+	}
+	return standing
+}
+
 // ReserveNodes reserves the places that a decision has found for a waiting gang. It drops the reservation if the decision found none.
 func (w *WaitList) ReserveNodes(g *gang.Group, d *placement.Decision, now time.Time) {
 	switch {
@@ -33,7 +43,10 @@ func (w *WaitList) ReserveNodes(g *gang.Group, d *placement.Decision, now time.T
 	case d.Reserve != nil:
 		w.Book.ReserveNodes(g.Key, reservations.Choice{
 			Places: d.Reserve.Of, Amounts: amountsOf(d.Members, d.Reserve.Of), Avoid: d.Reserve.Avoid, AwaitsOwn: d.Reserve.AwaitsOwn,
+			Start: d.Reserve.Start,
 		}, now)
+	case d.NoStart:
+		w.Book.NoStart(g.Key, now)
 	}
 }
 
@@ -55,9 +68,35 @@ func (w *WaitList) leavesRoomTo(g *gang.Group, reserved *Reserved) bool {
 	return g.Key != reserved.Key && priority <= reserved.Priority && !upstream.IsCritical(priority) && !g.UnderRepair
 }
 
+// delays says whether the start of a gang or a pod may delay the gang that has a reservation. The pod may be of that gang, or of none.
+func (w *WaitList) delays(g *gang.Group, pod *corev1.Pod, reserved *Reserved) bool {
+	if reserved.Start.IsZero() {
+		return true
+	}
+	end, known := w.t.endIfStarted(g, pod)
+	return reserved.HoldsAgainst(w.rankOf(g, pod), end, known)
+}
+
+// rankOf is a start of a gang, or of a pod of it or of none, without what it uses.
+func (w *WaitList) rankOf(g *gang.Group, pod *corev1.Pod) *reservations.Start {
+	if g == nil {
+		return &reservations.Start{Rank: w.quota.rankOf(pod)}
+	}
+	return &reservations.Start{Rank: w.t.Rank(g), Surplus: g.Attempt == nil && g.Seated()}
+}
+
+// KeptFrom is a reservation with a start, as package placement sees it.
+func (w *WaitList) KeptFrom(reserved *Reserved) placement.Kept {
+	kept := placement.Kept{Amounts: reserved.Amounts, On: reserved.KeptOn}
+	if g := w.t.Gangs[reserved.Key]; g != nil {
+		kept.Until, _ = w.t.EstimateOf(g).End(reserved.Start, reserved.Start)
+	}
+	return kept
+}
+
 // AgainstMember returns what is reserved on nodes against a pod that is about to be tried, nil if nothing is. Pods of DaemonSets can go
 // nowhere else, and upstream decides native pod groups: both pass. In a queue a DaemonSet's pod does not: anybody can write such an owner.
-func (w *WaitList) AgainstMember(g *gang.Group, pod *corev1.Pod) *Reserved {
+func (w *WaitList) AgainstMember(g *gang.Group, pod *corev1.Pod) Kept {
 	if pod.Spec.SchedulingGroup != nil || gang.IsOfDaemonSet(pod) && w.quota.AccountOfPod(pod) == "" {
 		return nil
 	}
@@ -65,38 +104,28 @@ func (w *WaitList) AgainstMember(g *gang.Group, pod *corev1.Pod) *Reserved {
 	if g != nil {
 		priority = w.t.PriorityOf(g)
 		if g.Attempt != nil && g.Attempt.Exact {
-			return sumOfReserved(booked) // its places were found beside the earlier seats, and later ones leave them to it
+			return booked // its places were found beside the earlier seats, and later ones leave them to it
 		}
 	}
 	if seats := w.seatsAgainst(g, pod.UID, priority); seats != nil {
 		booked = append(booked, &Reserved{Amounts: seats})
 	}
-	return sumOfReserved(booked)
-}
-
-// sumOfReserved adds up reservations; nil if there are none. The sum has the gang of the first.
-func sumOfReserved(reserved []*Reserved) *Reserved {
-	switch len(reserved) {
-	case 0:
+	if len(booked) == 0 {
 		return nil
-	case 1:
-		return reserved[0]
 	}
-	all := &Reserved{Key: reserved[0].Key, Amounts: map[string]resources.List{}}
-	for _, r := range reserved {
-		AddAmounts(all.Amounts, r.Amounts)
-	}
-	return all
+	return booked
 }
 
 // bookedAgainst returns what the book has reserved on nodes against a pod.
-func (w *WaitList) bookedAgainst(g *gang.Group, pod *corev1.Pod) []*Reserved {
+func (w *WaitList) bookedAgainst(g *gang.Group, pod *corev1.Pod) Kept {
 	account := w.quota.Groups.AccountOf(pod)
 	if g != nil {
 		account = g.PodGroup.Account
 	}
 	return slices.DeleteFunc(w.Book.NodesAgainst(w.quota.QueueOf(account)), func(reserved *Reserved) bool {
 		switch {
+		case !w.delays(g, pod, reserved):
+			return true
 		case g == nil:
 			if priority := corev1helpers.PodPriority(pod); priority > reserved.Priority || upstream.IsCritical(priority) {
 				return true
@@ -114,12 +143,12 @@ func (w *WaitList) bookedAgainst(g *gang.Group, pod *corev1.Pod) []*Reserved {
 func (w *WaitList) ReservedFrom(g *gang.Group, wants resources.List) []*Reserved {
 	to := claimsOf(g, wants)
 	return slices.DeleteFunc(w.Book.NodesAgainst(w.quota.QueueOf(to.Queue)), func(reserved *Reserved) bool {
-		return !w.leavesRoomTo(g, reserved) || w.mayTake(reserved.Key, to)
+		return !w.delays(g, nil, reserved) || !w.leavesRoomTo(g, reserved) || w.mayTake(reserved.Key, to)
 	})
 }
 
 // ReservedAgainst returns what is reserved on nodes against a pod, nil if nothing is.
-func (w *WaitList) ReservedAgainst(pod *corev1.Pod) *Reserved {
+func (w *WaitList) ReservedAgainst(pod *corev1.Pod) Kept {
 	w.t.Lock()
 	defer w.t.Unlock()
 	g, _ := w.t.Find(pod.UID)
@@ -160,17 +189,22 @@ type Entry struct {
 	// Reason says why a pod is held.
 	Reason string
 	// Reserved is the room on nodes that is reserved against the pod, nil if there is none.
-	Reserved *Reserved
+	Reserved Kept
 	// Holds are the needs of waiting gangs on nodes; a surplus pod must not take it.
 	Holds []reservations.Need
 	// Near keeps a pod close to the members of its gang, nil for no limit.
 	Near *placement.Near
+	// Together is the rest of a surplus group that starts whole, with the pod. It is nil for a pod that starts alone.
+	Together *placement.Problem
 
 	Freed int // held.freed at that time
 }
 
 // Reserved is the room on nodes that is reserved for a gang.
 type Reserved = reservations.Nodes[Key]
+
+// Kept are reservations of several gangs.
+type Kept = reservations.Kept[Key]
 
 // amountsOf adds up the members' requests on each node.
 func amountsOf(members []*gang.Member, places map[types.UID]string) map[string]resources.List {
@@ -227,6 +261,9 @@ func (w *WaitList) LetsOthersGoFirst(pod *corev1.Pod) bool {
 	g, m := w.t.Find(pod.UID)
 	if m == nil || m.State != gang.Waiting || !g.Seated() || w.PodSeats[pod.UID] != nil || pod.Status.NominatedNodeName != "" {
 		return false
+	}
+	if len(g.Groups) > 0 && g.CountIn(gang.Reserved) > 0 {
+		return false // a group that has begun to take its room goes on
 	}
 	s := &w.Sharing
 	taken, waited := s.TurnedBack[pod.UID]

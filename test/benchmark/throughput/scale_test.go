@@ -33,7 +33,7 @@ func TestMemoryIsJudgedByTheMedianOfThePairsOfARound(t *testing.T) {
 	assert.NoError(t, (&scalingRow{scalings: row.scalings}).judgeMemory(ratios(9)), "not asked")
 }
 
-func TestWhatParkedPodsCostIsJudgedBesideTheStockScheduler(t *testing.T) {
+func TestTheCostOfWaitingPodsIsJudgedBesideTheStockScheduler(t *testing.T) {
 	row := &scalingRow{goal: 1, scalings: []scaling{
 		{name: "parked", variant: "podgroups"}, {name: "parked", variant: "podgroups", parked: 40},
 		{name: "parked", variant: "stock"}, {name: "parked", variant: "stock", parked: 40},

@@ -78,6 +78,7 @@ type options struct {
 	json  string
 
 	workload string // the beginning of its name
+	rule     string // a part of its name
 }
 
 // main runs as a test does: only a test may have a bubble in which time is virtual.
@@ -126,6 +127,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.nodes.Nodes, "nodes", 32, "nodes for --trace")
 	flags.IntVar(&o.nodes.Each, "each", 8, "CPUs or GPUs of each node for --trace")
 	workload := flags.String("workload", "", "replay only the workloads whose names begin so")
+	flags.StringVar(&o.rule, "rule", "", "replay only by the rules whose names have this in them")
 	flags.StringVar(&o.json, "json", "", "file to write the figures to")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -214,6 +216,9 @@ func runsOf(o *options) ([]oneRun, error) {
 				stretched = Stretch(jobs, load, w.cluster.Capacity())
 			}
 			for _, rule := range rules {
+				if !strings.Contains(rule.Name, o.rule) {
+					continue
+				}
 				runs = append(runs, oneRun{Row{Workload: w.name, Load: load, Rule: rule.Name, Jobs: len(jobs)}, w.cluster, stretched, rule})
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	schedulerapi "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/runtimes"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/simulation"
 )
@@ -47,6 +49,7 @@ type replay struct {
 	pending int                 // gangs that have not ended
 	done    chan struct{}       // closed when all have
 	ran     []Ran
+	past    *runtimes.Past // nil if it says nothing
 }
 
 // running is a gang that waits or runs.
@@ -59,14 +62,18 @@ type running struct {
 
 // Replay runs jobs through the real scheduler in virtual time, by a rule, and returns when each began.
 func Replay(t *testing.T, cluster Cluster, jobs []Job, rule Rule) (ran []Ran, err error) {
-	synctest.Test(t, func(*testing.T) { ran, err = replayInBubble(cluster, jobs, rule) })
+	synctest.Test(t, func(*testing.T) { ran, err = replayInBubble(cluster, jobs, rule, nil) })
 	return ran, err
 }
 
-func replayInBubble(cluster Cluster, jobs []Job, rule Rule) ([]Ran, error) {
+// replayInBubble runs jobs. Every second of their time, look may look at the scheduler, and have it restarted; nil for none.
+func replayInBubble(cluster Cluster, jobs []Job, rule Rule, look func(*simulation.Scheduler) (restart bool)) ([]Ran, error) {
 	r := &replay{
 		api: simulation.New(), began: time.Now(), gangs: map[string]*running{}, pending: len(jobs), done: make(chan struct{}),
 		ran: make([]Ran, len(jobs)),
+	}
+	if rule.ByHistory {
+		r.past = &runtimes.Past{}
 	}
 	if err := r.build(cluster, jobs); err != nil {
 		return nil, err
@@ -76,21 +83,49 @@ func replayInBubble(cluster Cluster, jobs []Job, rule Rule) ([]Ran, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := simulation.Start(ctx, r.api, simulation.Options{Profile: *profile, Intercept: r.intercept})
-	if err != nil {
-		cancel()
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- r.schedule(ctx, simulation.Options{Profile: *profile, Intercept: r.intercept}, look) }()
+	played := make(chan error, 1)
+	go func() { played <- r.play(jobs, rule) }()
+	select {
+	case err = <-ended: // it could not be started
 		return nil, err
+	case err = <-played:
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.Run(ctx)
-	}()
-	err = r.play(jobs, rule)
 	cancel()
-	<-ended
-	s.Shutdown()
-	return r.ran, err
+	return r.ran, errors.Join(err, <-ended)
+}
+
+// schedule runs the scheduler until the context ends. It is stopped and started again when look says so.
+func (r *replay) schedule(ctx context.Context, options simulation.Options, look func(*simulation.Scheduler) bool) error {
+	for ctx.Err() == nil {
+		life, end := context.WithCancel(ctx)
+		s, err := simulation.Start(life, r.api, options)
+		if err != nil {
+			end()
+			return err
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.Run(life)
+		}()
+		for look != nil && life.Err() == nil {
+			select {
+			case <-life.Done():
+			case <-time.After(time.Second):
+				synctest.Wait()
+				if look(s) {
+					end()
+				}
+			}
+		}
+		<-ended
+		end()
+		s.Shutdown()
+	}
+	return nil
 }
 
 func profileOf(rule Rule) (*schedulerapi.KubeSchedulerProfile, error) {
@@ -138,7 +173,7 @@ func queueOf(job Job) string {
 func (r *replay) play(jobs []Job, rule Rule) error {
 	for i, job := range jobs {
 		time.Sleep(time.Until(r.began.Add(job.Submit))) // virtual time: the bubble goes on at once
-		gang, err := r.submit(i, job)
+		gang, err := r.submit(i, job, rule)
 		if err != nil {
 			return err
 		}
@@ -155,14 +190,20 @@ func (r *replay) play(jobs []Job, rule Rule) error {
 }
 
 // submit creates the PodGroup of a job, admitted, and its pods.
-func (r *replay) submit(i int, job Job) (*running, error) {
+func (r *replay) submit(i int, job Job, rule Rule) (*running, error) {
 	name := fmt.Sprintf("job-%05d", i)
 	group := mustertesting.MakePodGroup(name).MinMember(int32(job.Members)).Queue(queueOf(job)).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
 	group.UID, group.CreationTimestamp = types.UID(name), metav1.Now()
+	if rule.Estimate != nil {
+		metav1.SetMetaDataAnnotation(&group.ObjectMeta, schedulingv1beta1.RunningEstimateAnnotation, rule.Estimate(job).String())
+	}
 	gang := &running{job: i, group: group, bound: sets.New[string](), started: make(chan struct{})}
 	r.mu.Lock()
 	r.gangs[name] = gang
 	r.ran[i].Job = job
+	if r.past != nil {
+		group.Status.Estimate = fromPast(r.past, job)
+	}
 	r.mu.Unlock()
 	if err := r.api.Create(simulation.PodGroups, group, namespace); err != nil {
 		return nil, fmt.Errorf("creating a PodGroup: %w", err)
@@ -221,7 +262,26 @@ func (r *replay) end(gang *running) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.gangs, gang.group.Name)
+	if r.past != nil {
+		r.learn(r.ran[gang.job].Job)
+	}
 	if r.pending--; r.pending == 0 {
 		close(r.done)
+	}
+}
+
+// learn notes how long a job took. Gangs that wait without an estimate get one. The lock is held.
+func (r *replay) learn(job Job) {
+	r.past.Ended(runOf(job), job.Run, 0)
+	for _, other := range r.gangs {
+		if other.bound.Len() > 0 || other.group.Status.Estimate != nil || runOf(r.ran[other.job].Job) != runOf(job) {
+			continue
+		}
+		group := other.group.DeepCopy()
+		group.Status.Estimate = fromPast(r.past, job)
+		if err := r.api.Update(simulation.PodGroups, group, namespace); err != nil {
+			panic(err)
+		}
+		other.group = group
 	}
 }

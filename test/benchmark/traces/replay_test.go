@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2"
 
+	"github.com/muster-sched/muster/pkg/apis/config"
 	"github.com/muster-sched/muster/test/simulation"
 )
 
@@ -44,10 +45,43 @@ func TestEightNodes(t *testing.T) {
 			assert.Less(t, use, 0.6)
 		case rule.Arguments != nil:
 			assert.Greater(t, use, 0.95, rule.Name)
+		case rule.Estimate != nil:
+			assert.GreaterOrEqual(t, use, 0.95, rule.Name)
+			assert.LessOrEqual(t, ran[gang].Start, 204*time.Second, "small jobs fill the holes, and the gang is not delayed")
 		}
 	}
 	assert.Greater(t, end["bypass for ever"], 300*time.Second)
 	assert.Less(t, end["bypass, bounded"], end["bypass for ever"])
+}
+
+// TestHistorySaysHowLongJobsRun: of the first job of a kind nothing is known. With the estimates of the others, short jobs fill the hole before a
+// large one.
+func TestHistorySaysHowLongJobsRun(t *testing.T) {
+	cluster := Cluster{Nodes: 2, Each: 1}
+	second := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	short := func(submit int) Job {
+		return Job{Submit: second(submit), Run: second(10), Members: 1, Each: 1, Queue: "short"}
+	}
+	long := func(submit int) Job {
+		return Job{Submit: second(submit), Run: second(100), Members: 1, Each: 1, Queue: "long"}
+	}
+	large := Job{Submit: second(202), Run: second(10), Members: 2, Each: 1, Queue: "large"}
+	jobs := []Job{short(0), long(0), long(200), large, short(203), short(204), long(205)}
+	for name, rule := range map[string]Rule{
+		"history": {ByHistory: true, Arguments: func(args *config.CoschedulingArgs) { args.MaxOvertakes, args.MaxOvertakeTime.Duration = 0, 0 }},
+		"none":    {Arguments: func(args *config.CoschedulingArgs) { args.MaxOvertakes, args.MaxOvertakeTime.Duration = 0, 0 }},
+	} {
+		ran, err := Replay(t, cluster, jobs, rule)
+		require.NoError(t, err)
+		assertRoom(t, ran, cluster.Capacity())
+		assert.Less(t, ran[5].Start, second(220), "%s: both short jobs run before the large one", name)
+		if rule.ByHistory {
+			assert.InDelta(t, 300, ran[3].Start.Seconds(), 2, "the large one starts when the long one ends")
+			assert.Greater(t, ran[6].Start, ran[3].Start, "a job that would delay it waits")
+		} else {
+			assert.Greater(t, ran[3].Start, ran[6].Start, "without estimates nothing is known of a delay")
+		}
+	}
 }
 
 // assertRoom checks that never more ran than the cluster has.

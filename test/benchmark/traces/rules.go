@@ -13,6 +13,10 @@ type Rule struct {
 	InOrder bool
 	// Arguments change the arguments of the Coscheduling plugin; nil leaves them as shipped.
 	Arguments func(*config.CoschedulingArgs)
+	// Estimate is how long a job is said to run; nil for no word.
+	Estimate func(Job) time.Duration
+	// ByHistory has the earlier runs say how long a job runs.
+	ByHistory bool
 }
 
 // rules are the rows of the table.
@@ -22,4 +26,6 @@ var rules = []Rule{
 	{Name: "bypass, bounded", Arguments: func(args *config.CoschedulingArgs) {
 		args.MaxOvertakes, args.MaxOvertakeTime.Duration = 100, 10*time.Minute
 	}},
+	{Name: "EASY by history", ByHistory: true},
+	{Name: "EASY, true run times", Estimate: func(j Job) time.Duration { return j.Run }},
 }

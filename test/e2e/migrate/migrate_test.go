@@ -376,7 +376,7 @@ func (m *move) createdAnew() {
 		m.write("again.yaml", jobText(i, "again"))
 		out, err := m.output("kubectl create -f again.yaml")
 		assert.Equal(m, s.result == "refused", err != nil, "%s: %s", s.name, out)
-		if s.name == "numa" || s.name == "estimate" {
+		if s.name == "numa" {
 			assert.Contains(m, out, "Warning", s.name)
 		}
 	}

@@ -30,7 +30,7 @@ var shapes = []shape{
 	{"ssh", "differs", "", "plugins: {ssh: [], svc: []}", ""},
 	{"zone", "ignored", "annotations: {volcano.sh/revocable-zone: rz1}", "", ""},
 	{"numa", "ignored", "", "", "topologyPolicy: best-effort"},
-	{"estimate", "ignored", "", "runningEstimate: 10m", ""},
+	{"estimate", "kept", "", "runningEstimate: 10m", ""},
 	{"topology", "kept", "", "networkTopology: {mode: soft, highestTierAllowed: 1}", ""},
 	{"never", "refused", "", "policies: [{event: PodPending, action: RestartJob}]", ""},
 	{"no-target", "refused", "", "policies: [{event: Unknown, action: RestartPod}]", ""},

@@ -164,7 +164,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 }
 
 // Users who come from Volcano get its behaviour where Muster's default is another.
-func TestOverlayForThoseWhoComeFromVolcano(t *testing.T) {
+func TestOverlayForUsersOfVolcano(t *testing.T) {
 	out, err := kubectl(t, "kustomize", "../../../manifests/deploy/coming-from-volcano")
 	require.NoError(t, err, out)
 	assert.Contains(t, out, "- --depends-on-condition=Ready\n")

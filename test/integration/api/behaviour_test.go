@@ -150,7 +150,7 @@ func TestColumns(t *testing.T) {
 	}{
 		jobs: {[]string{"Name", "STATUS", "READY", "SUCCEEDED", "FAILED", "QUEUE", "AGE"}, []string{"REASON", "MESSAGE"},
 			[]any{"columns", "Running", "2/4", nil, nil, "default"}},
-		podGroups: {[]string{"Name", "STATUS", "minMember", "RUNNINGS", "AGE", "QUEUE"}, nil, []any{"columns", "Running", int64(2), int64(2)}},
+		podGroups: {[]string{"Name", "STATUS", "minMember", "RUNNINGS", "AGE", "QUEUE", "START"}, nil, []any{"columns", "Running", int64(2), int64(2)}},
 		queues: {[]string{"Name", "STATE", "USED/CAPABILITY", "RESERVED", "SHARE", "GUARANTEE", "BORROWED", "RUNNING", "WAITING", "AGE"},
 			[]string{"PARENT", "PENDING", "INQUEUE"}, []any{"columns", "Open", "cpu 1/2", "1", "3", "2", "4", int64(5), int64(6)}},
 		commands: {[]string{"Name", "Action", "Kind", "Target", "Age"}, nil, []any{"columns", "AbortJob", "Job", "j"}},

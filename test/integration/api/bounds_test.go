@@ -190,6 +190,14 @@ status:
   conditions: [{type: Scheduled, status: "True", reason: tasks in gang are ready to be scheduled, transitionID: x, lastTransitionTime: "2026-01-01T00:00:00Z"}]
   running: 2
   reserved: {cpu: "3"}
+  estimate: {runtime: 1h30m0s, source: History, limit: 2h0m0s, message: the mean of the last two runs of this kind}
+  plan:
+    position: 1
+    expectedStart: {at: "2026-01-01T01:00:00Z", earliest: "2026-01-01T00:30:00Z", latest: "2026-01-01T02:00:00Z"}
+    waitsFor: [train-7]
+    waitsForOthers: 2
+    message: "1st of all gangs that wait"
+    computedAt: "2026-01-01T00:00:00Z"
   place:
     position: 1
     short: {queue: default, user: ann, resource: cpu, limit: "4", free: "1", asked: "2", missing: "1"}
@@ -216,6 +224,7 @@ spec:
   dequeueStrategy: fifo
   muster:
     maxRunningJobs: 3
+    defaultRuntime: 2h
     userQuota: {default: {cpu: 1}, users: [{name: ann, quota: {cpu: 2}}]}
 status:
   state: Open

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+
+	"github.com/muster-sched/muster/pkg/controllers/runs"
 )
 
 // withTokenOfController is a client with a token of muster-controller's ServiceAccount, and nothing else.
@@ -136,4 +138,25 @@ func TestTheControllerWritesOnlyObjectsOfJobs(t *testing.T) {
 		binding := madeObject(t, roleBindings, "new", ofJob(job), patch)
 		requireForbidden(t, dryRun(t, controller, roleBindings, binding.Object), "gives the role muster-controller-secrets, and to itself")
 	}
+}
+
+// TestTheControllerKeepsTheHistoryOfRunTimes: the one object that no Job controls. Another name, or another namespace, is refused.
+func TestTheControllerKeepsTheHistoryOfRunTimes(t *testing.T) {
+	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	controller := withTokenOfController(t).Resource(configMaps)
+	create := func(namespace, name string) error {
+		_, err := controller.Namespace(namespace).Create(t.Context(), madeObject(t, configMaps, name), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	require.NoError(t, create("muster-system", runs.Name))
+	requireForbidden(t, create("muster-system", "another"), "only objects that a Job of batch.volcano.sh controls")
+	requireForbidden(t, create(metav1.NamespaceDefault, runs.Name), "only objects that a Job of batch.volcano.sh controls")
+
+	kept := storeIn(t, configMaps, "muster-system", madeObject(t, configMaps, runs.Name))
+	kept.Object["data"] = map[string]any{runs.Key: "x"}
+	_, err := controller.Namespace("muster-system").Update(t.Context(), kept, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	theirs := storeIn(t, configMaps, "muster-system", madeObject(t, configMaps, "theirs"))
+	_, err = controller.Namespace("muster-system").Update(t.Context(), theirs, metav1.UpdateOptions{})
+	requireForbidden(t, err, "only objects that a Job of batch.volcano.sh controls")
 }

@@ -300,6 +300,26 @@ var rules = map[string]rule{
 		field:   "spec.muster.preemptionDelay",
 		message: "preemptionDelay is from 0s to 8760h",
 	},
+	"defaultRuntime is at most a year": {
+		base:    smallQueue,
+		keeps:   []string{`spec: {muster: {defaultRuntime: 1s}}`, `spec: {muster: {defaultRuntime: 8760h}}`},
+		breaks:  `spec: {muster: {defaultRuntime: 8760h1s}}`,
+		field:   "spec.muster.defaultRuntime",
+		message: "defaultRuntime is above 0s and at most 8760h",
+	},
+	"defaultRuntime is not zero": {
+		base:    smallQueue,
+		breaks:  `spec: {muster: {defaultRuntime: 0s}}`,
+		field:   "spec.muster.defaultRuntime",
+		message: "defaultRuntime is above 0s and at most 8760h",
+	},
+	"an estimate is at most a year": {
+		base:    smallJob,
+		keeps:   []string{`spec: {runningEstimate: 8760h}`, `spec: {runningEstimate: 0s}`},
+		breaks:  `spec: {runningEstimate: 87600h}`,
+		field:   "spec.runningEstimate",
+		message: "of at most 8760h",
+	},
 	"a duration is one that Go can read": {
 		base: smallJob,
 		keeps: []string{

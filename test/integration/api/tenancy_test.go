@@ -134,7 +134,7 @@ func TestOnlyWhoMayBindPodsWritesTheirAccounts(t *testing.T) {
 	requireForbidden := func(t *testing.T, err error) {
 		t.Helper()
 		require.True(t, apierrors.IsForbidden(err), "%v", err)
-		require.ErrorContains(t, err, "metadata.annotations: muster.sh/charged-to and muster.sh/bound-for are written by the scheduler")
+		require.ErrorContains(t, err, "metadata.annotations: muster.sh/charged-to, muster.sh/bound-for and muster.sh/topology-path are written by the scheduler")
 	}
 	for name, annotations := range map[string]map[string]any{
 		"both": account("research", "uid"), "empty": {"muster.sh/charged-to": ""}, "the account": {"muster.sh/charged-to": "a"}, "the PodGroup": {"muster.sh/bound-for": "uid"},

@@ -70,7 +70,7 @@ spec:
   deserved: {cpu: 2}
   guarantee: {resource: {cpu: 1}}
   priority: 3
-  muster: {minRuntime: 5m, maxRunningJobs: 4, userQuota: {default: {cpu: 1}, users: [{name: ann, quota: {cpu: 2}}]}}
+  muster: {minRuntime: 5m, defaultRuntime: 2h, maxRunningJobs: 4, userQuota: {default: {cpu: 1}, users: [{name: ann, quota: {cpu: 2}}]}}
 `},
 	"PodGroup": {`
 apiVersion: scheduling.volcano.sh/v1beta1

@@ -324,8 +324,8 @@ func (v view) promisedTo(name string) int64 {
 // fits says whether n pods like one fit, all at once, beside what is reserved against it.
 func (w *world) fits(v view, pod *corev1.Pod, n int, left int64) bool {
 	cpu := cpuOf(pod).Value()
-	reserved := w.process.tracker.WaitList.ReservedAgainst(pod)
-	if reserved != nil {
+	kept := w.process.tracker.WaitList.ReservedAgainst(pod)
+	for _, reserved := range kept {
 		partial := v.groups[reserved.Key.Name]
 		if members := v.members(reserved.Key.Name); partial == nil || len(own(partial, members)) == 0 || v.missing(partial, bound(members)) == 0 {
 			w.blame("room is reserved for %s, which is not partial", reserved.Key.Name)
@@ -337,7 +337,7 @@ func (w *world) fits(v view, pod *corev1.Pod, n int, left int64) bool {
 	places := int64(0)
 	for _, node := range v.nodes {
 		if !node.Spec.Unschedulable {
-			for free := v.free(node); free >= cpu && (reserved == nil || !reserved.Bars(node.Name, cpus(free), cpus(cpu))); free -= cpu {
+			for free := v.free(node); free >= cpu && (!kept.Bars(node.Name, cpus(free), cpus(cpu), nil)); free -= cpu {
 				places++
 			}
 		}

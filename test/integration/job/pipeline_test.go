@@ -43,7 +43,7 @@ func TestPipelineRunsStageByStage(t *testing.T) {
 	assert.Equal(t, int32(4), s.get("p").Status.Succeeded)
 }
 
-func TestTaskThatWaitsInVainFailsTheJob(t *testing.T) {
+func TestATaskThatCanNeverStartFailsTheJob(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("p").Task(mustertesting.MakeTask("a", 1)).Task(mustertesting.MakeTask("b", 1).DependsOn("a")))

@@ -54,5 +54,6 @@ func TestTheTopologyOfAJob(t *testing.T) {
 	s.admit(job)
 	for name, id := range map[string]string{"j-a-1": "0", "j-a-2": "1", "j-a-5": "2"} {
 		assert.Equal(t, id, s.awaitPod(name).Labels["volcano.sh/partition-id"], name)
+		assert.Equal(t, "1", s.awaitPod(name).Annotations[schedulingv1beta1.TaskOrderAnnotation], "the task is the second, and the first in the alphabet")
 	}
 }

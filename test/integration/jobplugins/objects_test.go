@@ -97,7 +97,7 @@ func TestObjectsGoWhenTheJobHasEnded(t *testing.T) {
 	s.poll("the objects are gone", func(context.Context) bool { return s.owned("j").isEmpty() })
 }
 
-func TestWhatSomebodyDeletesOrChangesIsMadeAgain(t *testing.T) {
+func TestObjectsThatUsersDeleteOrChangeAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.apply(team())

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,6 +86,12 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", parallel); err != nil {
 		panic(err)
+	}
+	// The programs collect garbage as they are shipped: their memory is judged.
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
+		if err := os.Unsetenv(name); err != nil {
+			panic(err)
+		}
 	}
 	options := localcluster.Options{Nodes: nodes, NodeCPU: "32", NodeMemory: "128Gi"}
 	harness.Main(m, options, func(ctx context.Context, started *harness.Env) (func() error, error) {

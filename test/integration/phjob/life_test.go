@@ -296,8 +296,8 @@ func TestALostNode(t *testing.T) {
 	w.phase("next", preparing)
 }
 
-// TestAPodThatSomebodyDeletes: while it prepares another is made, while it runs the job fails.
-func TestAPodThatSomebodyDeletes(t *testing.T) {
+// TestAPodThatAUserDeletes: while it prepares another is made, while it runs the job fails.
+func TestAPodThatAUserDeletes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "4", "4")
 	w.submit("job", "bob", 4)

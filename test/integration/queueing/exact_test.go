@@ -12,9 +12,9 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestPodsOfAbsurdSizeAdmitNobody: three pods of 8Ei are put on a node by hand, and go. A second PodGroup must not be admitted beside the
+// TestPodsOfAbsurdSizeAdmitNoOther: three pods of 8Ei are put on a node by hand, and go. A second PodGroup must not be admitted beside the
 // first. The queue says what is used meanwhile.
-func TestPodsOfAbsurdSizeAdmitNobody(t *testing.T) {
+func TestPodsOfAbsurdSizeAdmitNoOther(t *testing.T) {
 	s := newFixture(t)
 	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("memory", "10Gi")).Name
 	s.queueState(team, schedulingv1beta1.QueueStateOpen)

@@ -106,8 +106,8 @@ func (s *fixture) waitsSince(name string, since time.Time) {
 	})
 }
 
-// TestNobodyIsPassedForEver: a PodGroup that has waited long enough goes before later ones that would fit, also with another controller.
-func TestNobodyIsPassedForEver(t *testing.T) {
+// TestNoPodGroupIsBypassedForEver: a PodGroup that has waited long enough goes before later ones that would fit, also with another controller.
+func TestNoPodGroupIsBypassedForEver(t *testing.T) {
 	s := newFixture(t)
 	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4")).Name
 	s.queueState(team, schedulingv1beta1.QueueStateOpen)

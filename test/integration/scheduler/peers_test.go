@@ -138,7 +138,7 @@ func TestT4_PodsThatAreCreatedAnewUnderTheirNamesAreOtherMembers(t *testing.T) {
 }
 
 // T4 again: the scheduler stands still meanwhile, so that it hears of all at once.
-func TestT4_PodsThatAreCreatedAnewWhileNobodyLooksAreOtherMembers(t *testing.T) {
+func TestT4_PodsThatAreCreatedAnewUnseenAreOtherMembers(t *testing.T) {
 	w := newQuietWorld(t, 3)
 	w.replaceGang(func(replace func()) {
 		require.NoError(t, cluster.Kill(localcluster.MusterScheduler, syscall.SIGSTOP))

@@ -110,7 +110,7 @@ func TestAGangThatDoesNotFitHoldsUpNoSmallerOneBehindIt(t *testing.T) {
 	w.expectBound("large", 4)
 }
 
-func TestAGangWhoseMembersCannotBePlacedHoldsUpNobodyBehindIt(t *testing.T) {
+func TestAGangWhoseMembersCannotBePlacedHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("failing", 2, "")
 	w.createGang("failing", 2, func(p *corev1.Pod) {

@@ -9,8 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "github.com/muster-sched/muster/pkg/apis/topology/v1alpha1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -95,5 +98,94 @@ func TestAGangWaitsForARack(t *testing.T) {
 		node, path := w.placeOf(fmt.Sprintf("g-%d", i))
 		assert.Equal(t, fmt.Sprint(2+i), node)
 		assert.Equal(t, "b", path)
+	}
+}
+
+// createGroups makes a gang of groups of two pods with their own minimum, each in one rack.
+func (w *world) createGroups(name string, least int32, groups ...int) {
+	w.t.Helper()
+	pg := mustertesting.MakePodGroup(name).Namespace(w.namespace).Obj()
+	pg.Spec.SubGroupPolicy = []schedulingv1beta1.SubGroupPolicySpec{{
+		Name: "p", LabelSelector: &metav1.LabelSelector{}, MatchLabelKeys: []string{"part"}, SubGroupSize: ptr.To[int32](2), MinSubGroups: &least,
+		NetworkTopology: &schedulingv1beta1.NetworkTopologySpec{HighestTierName: "rack-" + w.namespace},
+	}}
+	_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, pg, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	for _, group := range groups {
+		w.create(w.inGroup(name, group, 0), w.inGroup(name, group, 1))
+	}
+}
+
+func (w *world) inGroup(gang string, group, i int) *corev1.Pod {
+	pod := w.ranked(gang, 2*group+i)
+	pod.Labels = map[string]string{"part": fmt.Sprint(group)}
+	return pod
+}
+
+// TestGroupsOfAPodGroupStartWhole: the minimum is two groups, each in its rack. A third one has room for one of its pods only, and none
+// starts. It starts as soon as there is room for both.
+func TestGroupsOfAPodGroupStartWhole(t *testing.T) {
+	w := newWorld(t, 5)
+	w.addRack("a", 0, 1)
+	w.addRack("b", 2, 3)
+	w.addRack("c", 4, 5)
+	w.createGroups("g", 2, 0)
+	w.expectHeld("g-", "fewer than the 2 sub groups of 2 pods of subGroupPolicy \"p\" that start together exist")
+	w.create(w.inGroup("g", 1, 0), w.inGroup("g", 1, 1), w.inGroup("g", 2, 0))
+	w.expectBound("g-", 4)
+	rackOf := func(i int) string { _, path := w.placeOf(fmt.Sprintf("g-%d", i)); return path }
+	assert.Equal(t, []string{rackOf(0), rackOf(2)}, []string{rackOf(1), rackOf(3)})
+	assert.NotEqual(t, rackOf(0), rackOf(2), "one pod fills a node")
+	w.create(w.inGroup("g", 2, 1))
+	w.eventually("the third group waits as a whole", func() bool {
+		return w.reported("g-4", []string{"the 2 pods of its sub group that start together find no room"}) && w.reported("g-5", []string{"the 2 pods of its sub group"})
+	})
+	w.addNode(5)
+	w.expectBound("g-", 6)
+	assert.Equal(t, []string{"c", "c"}, []string{rackOf(4), rackOf(5)})
+}
+
+// TestTopologyInAQueueWithoutRoom: the gang waits for quota, and its bound holds up no other gang.
+func TestTopologyInAQueueWithoutRoom(t *testing.T) {
+	w := newWorld(t, 4)
+	w.addRack("a", 0, 1, 2)
+	w.createQueue("1")
+	group := mustertesting.MakePodGroup("g").Namespace(w.namespace).MinMember(2).Queue(w.namespace).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
+	group.Spec.NetworkTopology = &schedulingv1beta1.NetworkTopologySpec{HighestTierName: "rack-" + w.namespace}
+	made, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, group, metav1.CreateOptions{})
+	require.NoError(t, err)
+	made.Status.Phase = schedulingv1beta1.PodGroupInqueue
+	_, err = muster.SchedulingV1beta1().PodGroups(w.namespace).UpdateStatus(w.ctx, made, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	w.create(w.ranked("g", 0), w.ranked("g", 1))
+	w.expectHeld("g-", "quota")
+	w.createRackGang("other", 3, 3)
+	w.expectBound("other-", 3)
+}
+
+// TestALabelThatChanges moves a node into a rack, and the gang that waits for it starts.
+func TestALabelThatChanges(t *testing.T) {
+	w := newWorld(t, 3)
+	key := "rack-" + w.namespace
+	list := &musterv1alpha1.NetworkTopology{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Spec: musterv1alpha1.NetworkTopologySpec{Levels: []musterv1alpha1.Level{{NodeLabel: key}}}}
+	_, err := muster.MusterV1alpha1().NetworkTopologies().Create(w.ctx, list, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = muster.MusterV1alpha1().NetworkTopologies().Delete(t.Context(), list.Name, metav1.DeleteOptions{})
+	})
+	label := func(n int, value string) {
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value)
+		_, err := kube.CoreV1().Nodes().Patch(w.ctx, fmt.Sprintf("%s-%d", w.namespace, n), types.MergePatchType, patch, metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	label(0, "x")
+	label(1, "y")
+	w.createRackGang("g", 2, 2)
+	w.expectHeld("g-", "1 of 2 fit in")
+	label(2, "y")
+	w.expectBound("g-", 2)
+	for i := range 2 {
+		node, path := w.placeOf(fmt.Sprintf("g-%d", i))
+		assert.Equal(t, []string{fmt.Sprint(1 + i), "y"}, []string{node, path})
 	}
 }

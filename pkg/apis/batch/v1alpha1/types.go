@@ -87,10 +87,11 @@ type JobSpec struct {
 	// +optional
 	Plugins map[string][]string `json:"plugins,omitempty"`
 
-	// RunningEstimate is how long the user expects the Job to run. It has no effect yet.
+	// RunningEstimate is how long the user expects the Job to run, from the time when its minimum has nodes. It plans the starts of others. The
+	// Job is not ended for it: activeDeadlineSeconds is the limit.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|([0-9.]+([mnuµμ]?s|m|h))+)$') && duration(self) >= duration('0s')",message="invalid duration: use a Go duration like 90s, 5m or 1h30m, not a negative one"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|([0-9.]+([mnuµμ]?s|m|h))+)$') && duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="invalid duration: use a Go duration like 90s, 5m or 1h30m, not a negative one, of at most 8760h"
 	// +optional
 	RunningEstimate *metav1.Duration `json:"runningEstimate,omitempty"`
 

@@ -71,6 +71,7 @@ func convertCoschedulingArgs(in *configv1.CoschedulingArgs, out *config.Coschedu
 		MaxBackoff:         *in.MaxBackoff,
 		MaxOvertakes:       *in.MaxOvertakes,
 		MaxOvertakeTime:    *in.MaxOvertakeTime,
+		ReservationDepth:   *in.ReservationDepth,
 	}
 }
 
@@ -86,6 +87,7 @@ func convertCoschedulingArgsBack(in *config.CoschedulingArgs, out *configv1.Cosc
 		MaxBackoff:         &in.MaxBackoff,
 		MaxOvertakes:       &in.MaxOvertakes,
 		MaxOvertakeTime:    &in.MaxOvertakeTime,
+		ReservationDepth:   &in.ReservationDepth,
 	}
 }
 

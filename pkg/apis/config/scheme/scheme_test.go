@@ -35,6 +35,7 @@ func TestArgumentsAreDefaulted(t *testing.T) {
 	assert.Equal(t, 10*time.Second, args.MaxBackoff.Duration)
 	assert.Equal(t, int32(100), args.MaxOvertakes)
 	assert.Equal(t, 10*time.Minute, args.MaxOvertakeTime.Duration)
+	assert.Equal(t, int32(1), args.ReservationDepth)
 	assert.NoError(t, validation.ValidateCoschedulingArgs(field.NewPath("args"), args))
 }
 
@@ -75,12 +76,14 @@ func TestWrongArgumentsAreAllNamed(t *testing.T) {
 		MaxBackoff:         metav1.Duration{Duration: time.Second},
 		MaxOvertakes:       -1,
 		MaxOvertakeTime:    metav1.Duration{Duration: -time.Second},
+		ReservationDepth:   2,
 	}
 	err := validation.ValidateCoschedulingArgs(field.NewPath("args"), args)
 	for _, text := range []string{
 		`args.admission: Unsupported value: "Never"`, `args.permitTimeout: Invalid value: "1h0m0s": must be at most 15m`,
 		"args.partialGangTimeout: Invalid value: \"0s\": must be greater than 0", "args.maxBackoff", "must be at least initialBackoff",
 		"args.maxOvertakes: Invalid value: -1: must not be negative", `args.maxOvertakeTime: Invalid value: "-1s": must not be negative`,
+		"args.reservationDepth: Invalid value: 2: must be 0 or 1",
 	} {
 		assert.ErrorContains(t, err, text)
 	}

@@ -25,6 +25,9 @@ func SetDefaultsCoschedulingArgs(args *CoschedulingArgs) {
 		args.MaxOvertakes = ptr.To[int32](100)
 	}
 	setDefault(&args.MaxOvertakeTime, 10*time.Minute)
+	if args.ReservationDepth == nil {
+		args.ReservationDepth = ptr.To[int32](1)
+	}
 }
 
 // SetDefaultsGangPreemptionArgs fills in what is not set.

@@ -36,6 +36,11 @@ type CoschedulingArgs struct {
 	// reserved for it. If it does not start within the same time again, other nodes are chosen. 0 sets no bound to the time. Not negative.
 	// Default 10m.
 	MaxOvertakeTime *metav1.Duration `json:"maxOvertakeTime,omitempty"`
+	// ReservationDepth says whether the first gang of each queue that waits for room gets a reservation with a start. The start is the earliest
+	// time at which the gang fits, by the expected ends of what runs. Gangs and pods that end by then, or
+	// take no room that it needs then, may start before it. With 0, or where no end is known, only maxOvertakes and maxOvertakeTime protect a waiting gang. 0 or 1.
+	// Default 1.
+	ReservationDepth *int32 `json:"reservationDepth,omitempty"`
 }
 
 // CapacityArgs are the arguments of the Capacity plugin. It has none yet.

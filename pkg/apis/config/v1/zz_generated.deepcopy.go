@@ -79,6 +79,11 @@ func (in *CoschedulingArgs) DeepCopyInto(out *CoschedulingArgs) {
 		*out = new(metav1.Duration)
 		**out = **in
 	}
+	if in.ReservationDepth != nil {
+		in, out := &in.ReservationDepth, &out.ReservationDepth
+		*out = new(int32)
+		**out = **in
+	}
 	return
 }
 

@@ -37,6 +37,9 @@ func ValidateCoschedulingArgs(path *field.Path, args *config.CoschedulingArgs) e
 	if args.MaxOvertakeTime.Duration < 0 {
 		errs = append(errs, field.Invalid(path.Child("maxOvertakeTime"), args.MaxOvertakeTime.Duration.String(), "must not be negative"))
 	}
+	if args.ReservationDepth < 0 || args.ReservationDepth > 1 {
+		errs = append(errs, field.Invalid(path.Child("reservationDepth"), args.ReservationDepth, "must be 0 or 1"))
+	}
 	if len(errs) == 0 {
 		return nil // a nil Aggregate is not a nil error
 	}

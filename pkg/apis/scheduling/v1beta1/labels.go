@@ -22,6 +22,9 @@ const (
 	WaitingTimeAnnotation = "volcano.sh/sla-waiting-time"
 	// OldWaitingTimeAnnotation is the same, as Volcano had it first.
 	OldWaitingTimeAnnotation = "sla-waiting-time"
+	// RunningEstimateAnnotation is how long a PodGroup, or a pod without one, is expected to run. It is a duration like "1h30m", and no limit.
+	// Jobs have spec.runningEstimate.
+	RunningEstimateAnnotation = "muster.sh/running-estimate"
 )
 
 // Annotations that the scheduler writes on a pod together with its node. Only clients that may bind pods may change them.
@@ -35,6 +38,9 @@ const (
 	// Pods of gangs with a network topology have it.
 	TopologyPathAnnotation = "muster.sh/topology-path"
 )
+
+// TaskOrderAnnotation is the position of a pod's task in the Job, from 0. Pods of Jobs with a network topology have it: ranks follow it.
+const TaskOrderAnnotation = "muster.sh/task-order"
 
 // TakesNoJobsLabel stands on a Queue that takes no Jobs, and on no other. Its value says why. The controller keeps it, so that admission
 // looks at these Queues only.

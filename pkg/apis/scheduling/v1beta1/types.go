@@ -1,6 +1,8 @@
 package v1beta1
 
 import (
+	"math"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,7 +119,7 @@ type SubGroupPolicySpec struct {
 	// NetworkTopology asks for the members of each sub group to be near each other.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
-	// SubGroupSize is the number of members of each sub group.
+	// SubGroupSize is the number of members of each sub group. A sub group starts with so many members, or not at all.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +optional
@@ -130,7 +132,8 @@ type SubGroupPolicySpec struct {
 	// LabelSelector selects the members that the policy is for.
 	// +optional
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
-	// MatchLabelKeys are the labels whose values tell the sub groups apart.
+	// MatchLabelKeys are the labels whose values tell the sub groups apart. Without any, all members of the policy are one sub group. A member that
+	// lacks one of the labels has no sub group.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=317
@@ -167,12 +170,28 @@ type PodGroupSpec struct {
 	// NetworkTopology asks for members to be near each other in the network.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
-	// SubGroupPolicy divides the members into sub groups. Sizes above one and minimums are not supported yet in a PodGroup that no Job made: the
-	// gang stays Pending.
+	// SubGroupPolicy divides the members into sub groups. The first policy that selects a member counts. The minimums of sub groups belong to the
+	// minimum of the gang.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	SubGroupPolicy []SubGroupPolicySpec `json:"subGroupPolicy,omitempty"`
+}
+
+// Minimum is the number of members that start together. It is minMember, or more if the least sub groups need more.
+func (s *PodGroupSpec) Minimum() int32 {
+	inGroups := int64(0)
+	for i := range s.SubGroupPolicy {
+		p := &s.SubGroupPolicy[i]
+		if p.MinSubGroups != nil {
+			size := int64(1)
+			if p.SubGroupSize != nil {
+				size = max(1, int64(*p.SubGroupSize))
+			}
+			inGroups = min(math.MaxInt32, inGroups+min(math.MaxInt32, size*int64(*p.MinSubGroups)))
+		}
+	}
+	return max(s.MinMember, int32(inGroups))
 }
 
 // PodGroupStatus is what is known of a PodGroup.
@@ -206,6 +225,83 @@ type PodGroupStatus struct {
 	// the start. It names no other PodGroup and no other namespace.
 	// +optional
 	Place *PodGroupPlace `json:"place,omitempty"`
+	// Estimate is how long the PodGroup is expected to run. It plans the starts of others. Nothing is ended for it.
+	// +optional
+	Estimate *PodGroupEstimate `json:"estimate,omitempty"`
+	// Plan is when the PodGroup is expected to start, as muster-scheduler has found. It is set after some seconds of waiting, and unset at the
+	// start.
+	// +optional
+	Plan *PodGroupPlan `json:"plan,omitempty"`
+}
+
+// PodGroupPlan is when a PodGroup that waits is expected to start. It is no promise.
+type PodGroupPlan struct {
+	// Position among all gangs that wait: 1 is the first.
+	Position int32 `json:"position"`
+	// ExpectedStart is absent if no start is known. The message says why.
+	// +optional
+	ExpectedStart *ExpectedStart `json:"expectedStart,omitempty"`
+	// WaitsFor names Jobs, PodGroups or pods of its namespace that have to end before: five at most.
+	// +listType=atomic
+	// +optional
+	WaitsFor []string `json:"waitsFor,omitempty"`
+	// WaitsForOthers is the number of others that have to end before, of any namespace.
+	// +optional
+	WaitsForOthers int32 `json:"waitsForOthers,omitempty"`
+	// Message is the plan in a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// ComputedAt is when the plan was made.
+	ComputedAt metav1.Time `json:"computedAt"`
+}
+
+// ExpectedStart is a start with its range. The start is expected to be in the range in about 80 % of cases.
+type ExpectedStart struct {
+	// At is when the PodGroup starts if all runs take as long as they are expected to.
+	At metav1.Time `json:"at"`
+	// Earliest is the beginning of the range.
+	Earliest metav1.Time `json:"earliest"`
+	// Latest is the end of the range.
+	Latest metav1.Time `json:"latest"`
+}
+
+// EstimateSource says where an estimate of a run time comes from.
+//
+// +kubebuilder:validation:Enum=User;History;Limit;Queue
+type EstimateSource string
+
+// The sources, the first that is known counts.
+const (
+	// EstimateFromUser: the user says so, in spec.runningEstimate of the Job, or in the annotation muster.sh/running-estimate.
+	EstimateFromUser EstimateSource = "User"
+	// EstimateFromHistory: the last runs of the same user, queue and kind took so long.
+	EstimateFromHistory EstimateSource = "History"
+	// EstimateFromLimit: it is ended then, by activeDeadlineSeconds.
+	EstimateFromLimit EstimateSource = "Limit"
+	// EstimateFromQueue: the Queue has spec.muster.defaultRuntime.
+	EstimateFromQueue EstimateSource = "Queue"
+)
+
+// PodGroupEstimate is how long a PodGroup is expected to run, as muster-controller has found.
+type PodGroupEstimate struct {
+	// Runtime is how long the PodGroup is expected to run, from the time when its minimum has nodes. It is absent if that is not known.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|([0-9.]+([mnuµμ]?s|m|h))+)$') && duration(self) <= duration('2562047h47m16.854775807s')",message="invalid duration: use a Go duration like 90s, 5m or 1h30m"
+	// +optional
+	Runtime *metav1.Duration `json:"runtime,omitempty"`
+	// Source of the runtime: User, History, Limit or Queue.
+	// +optional
+	Source EstimateSource `json:"source,omitempty"`
+	// Limit is after how long the PodGroup is ended. Absent means never.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|([0-9.]+([mnuµμ]?s|m|h))+)$') && duration(self) <= duration('2562047h47m16.854775807s')",message="invalid duration: use a Go duration like 90s, 5m or 1h30m"
+	// +optional
+	Limit *metav1.Duration `json:"limit,omitempty"`
+	// Message says what the estimate is made of, and what is wrong with the word of the user.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // PodGroupPlace is where a PodGroup waits, as muster-controller found it at a time.
@@ -268,6 +364,7 @@ type ShareOfQueue struct {
 // +kubebuilder:printcolumn:name="RUNNINGS",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="QUEUE",type=string,JSONPath=`.spec.queue`
+// +kubebuilder:printcolumn:name="START",type=string,JSONPath=`.status.plan.expectedStart.at`
 // +kubebuilder:selectablefield:JSONPath=`.spec.queue`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.networkTopology) || !(has(self.spec.networkTopology.highestTierAllowed) && has(self.spec.networkTopology.highestTierName))",fieldPath=".spec.networkTopology",message="must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: remove one"
 type PodGroup struct {
@@ -279,7 +376,7 @@ type PodGroup struct {
 	// Spec is what the members need.
 	// +optional
 	Spec PodGroupSpec `json:"spec,omitempty"`
-	// Status is what is known of the PodGroup; the podgroup controller writes it.
+	// Status is what is known of the PodGroup; the podgroup controller writes it, and muster-scheduler its plan.
 	// +optional
 	Status PodGroupStatus `json:"status,omitempty"`
 }
@@ -474,6 +571,13 @@ type QueueExtension struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	PreemptionDelay *metav1.Duration `json:"preemptionDelay,omitempty"`
+	// DefaultRuntime is a duration like "2h". A PodGroup of the Queue is expected to run so long if nothing better is known. It is no limit. It
+	// does not hold for PodGroups of the Queue's children: each Queue says its own.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('8760h')",message="defaultRuntime is above 0s and at most 8760h"
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	DefaultRuntime *metav1.Duration `json:"defaultRuntime,omitempty"`
 }
 
 // UserQuota limits what each user has of a Queue.

@@ -14,11 +14,15 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/report"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -242,9 +246,11 @@ func TestThePodsOfANativePodGroupSeeEachOther(t *testing.T) {
 	assert.True(t, isCharged(tracker, "a"))
 	assert.True(t, passes(t, c, pods[1]))
 	assert.False(t, passes(t, c, inQueue("d", "q", "3")))
-	// A pod that names no queue assumes nothing.
+	// A pod that names no queue assumes nothing, not even in the account without a name.
+	changes := tracker.Quota.Ledger.Changes()
 	require.True(t, c.Reserve(t.Context(), nativeCycle(), inQueue("free", "", "9"), "n").IsSuccess())
 	assert.True(t, passes(t, c, pods[1]))
+	assert.Equal(t, changes, tracker.Quota.Ledger.Changes())
 }
 
 // TestAChargeOfABoundPodStays: a binding may have been carried out although its answer said that it failed.
@@ -337,4 +343,69 @@ func TestTheBindingSaysWhatAPodIsChargedTo(t *testing.T) {
 		assert.Equal(t, corev1.ObjectReference{Kind: "Node", Name: "n"}, bindings[1].Target)
 		assert.Equal(t, member.UID, bindings[1].UID)
 	}
+}
+
+// TestTheBindingClearsAForgedPath: the annotation says where the topology has put a pod, and this pod asks for none.
+func TestTheBindingClearsAForgedPath(t *testing.T) {
+	c, _ := newPlugin(t)
+	calls := &writer{}
+	c.handle = &binds{writer: calls}
+	forged := inQueue("forged", "q", "1")
+	forged.Annotations[schedulingv1beta1.TopologyPathAnnotation] = "rack-1/row-1"
+	for _, pod := range []*corev1.Pod{forged, inQueue("plain", "q", "1")} {
+		cycle := framework.NewCycleState()
+		require.True(t, c.Reserve(t.Context(), cycle, pod, "n").IsSuccess())
+		require.NoError(t, c.Bind(t.Context(), cycle, pod, "n").AsError())
+	}
+	require.Len(t, calls.bindings, 2)
+	assert.Equal(t, map[string]string{"muster.sh/charged-to": "q", schedulingv1beta1.TopologyPathAnnotation: ""}, calls.bindings[0].Annotations)
+	assert.Equal(t, map[string]string{"muster.sh/charged-to": "q"}, calls.bindings[1].Annotations)
+}
+
+// TestNoPodIsTriedBeforeTheQueuesAreRead: the capability of a queue that is not known yet has room for everything.
+func TestNoPodIsTriedBeforeTheQueuesAreRead(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	tracker := gangs.New(clock)
+	require.NoError(t, tracker.Configure("muster", config.CoschedulingArgs{}))
+	tracker.Quota.EnforceQuota()
+	tracker.Feed.Started = true
+	c := &Capacity{tracker: tracker}
+	passed := make(chan bool)
+	go func() {
+		_, status := c.PreFilter(context.Background(), framework.NewCycleState(), inQueue("large", "q", "5"), nil)
+		passed <- status.IsSkip()
+	}()
+	require.Eventually(t, clock.HasWaiters, time.Minute, time.Millisecond, "it waits")
+	tracker.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
+	tracker.Feed.Open()
+	assert.False(t, <-passed)
+}
+
+// TestAPodWaitsForTheVictimsOfItsSeat: it says so, its nomination stays, and nothing more is evicted for it.
+func TestAPodWaitsForTheVictimsOfItsSeat(t *testing.T) {
+	c, tracker := newPlugin(t)
+	tracker.Victims.EvictPods()
+	c.victims = eviction.New(tracker.Victims, nil, nil)
+	victim, mine := inQueue("victim", "q", "4"), inQueue("mine", "q", "1")
+	victim.Spec.NodeName = "n"
+	mine.Spec.Priority = new(int32(10))
+	tracker.SetPod(victim)
+	search, _ := tracker.Victims.SearchFor(mine)
+	require.NotNil(t, search)
+	info, err := framework.NewPodInfo(victim)
+	require.NoError(t, err)
+	_, ok := tracker.Victims.CommitSeat(search, &placement.Seat{
+		Victims: []*placement.Victim{{Victim: preemption.NewPodVictim(info, nil, nil), Kind: gang.SinglePod, Rule: quota.ByPriority}},
+		Places:  map[types.UID]string{mine.UID: "n"},
+	})
+	require.True(t, ok)
+
+	cycle := framework.NewCycleState()
+	_, status := c.PreFilter(t.Context(), cycle, mine, nil)
+	assert.Equal(t, "waiting until 1 pod has gone that was evicted for the pod", status.Message())
+	result, status := c.PostFilter(t.Context(), cycle, mine, nil)
+	assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
+	assert.Nil(t, result, "the nomination stays")
+	tracker.DeletePod(victim)
+	assert.True(t, passes(t, c, mine))
 }

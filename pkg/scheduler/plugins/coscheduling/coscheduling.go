@@ -59,6 +59,8 @@ var (
 	_ fwk.PreFilterPlugin   = (*Coscheduling)(nil)
 	_ fwk.FilterPlugin      = (*Coscheduling)(nil)
 	_ fwk.PostFilterPlugin  = (*Coscheduling)(nil)
+	_ fwk.PreScorePlugin    = (*Coscheduling)(nil)
+	_ fwk.ScorePlugin       = (*Coscheduling)(nil)
 	_ fwk.ReservePlugin     = (*Coscheduling)(nil)
 	_ fwk.PermitPlugin      = (*Coscheduling)(nil)
 	_ fwk.PreBindPlugin     = (*Coscheduling)(nil)
@@ -96,8 +98,8 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 // Name returns the name of the plugin.
 func (*Coscheduling) Name() string { return Name }
 
-// SignPod adds nothing to a pod's signature, as Filter sees every node that is tried. But members of gangs with a network topology have none:
-// their nodes follow from their ranks.
+// SignPod adds nothing to a pod's signature, as Filter sees every node that is tried. Scores follow from what NodeResourcesFit signs. But members
+// of gangs with a network topology have none: their nodes follow from their ranks.
 func (c *Coscheduling) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if gang.IsMember(pod) && c.tracker.Topology.Binds(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "the gang has a network topology")
@@ -108,7 +110,7 @@ func (c *Coscheduling) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFr
 // PreFilter lets single pods and surplus pass, sends chosen members to their nodes, and decides the gang of a scout.
 func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if placement.IsDryRun(cycle) {
-		return limit(cycle, pod, c.tracker.LimitsOf(pod)) // for victims of a single pod or surplus
+		return limit(cycle, pod, c.tracker.LimitsOf(pod), c.tracker.EndOf) // for victims of a single pod or surplus
 	}
 	c.tracker.Feed.AwaitRead(ctx)
 	entry := c.tracker.Enter(pod)
@@ -121,7 +123,13 @@ func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod 
 	if entry.Role == state.Held {
 		return reject(cycle, entry.Reason)
 	}
-	result, status := limit(cycle, pod, entry)
+	if entry.Together != nil {
+		if message := c.placeGroup(ctx, cycle, pod, &entry, nodes); message != "" {
+			c.tracker.WaitList.WaitForReserved(pod, entry)
+			return reject(cycle, message)
+		}
+	}
+	result, status := limit(cycle, pod, entry, c.tracker.EndOf)
 	if near := entry.Near; near != nil && result == nil && status.IsSuccess() {
 		if nodes := c.planner.Nearest(ctx, near, nodes); nodes != nil {
 			result = &fwk.PreFilterResult{NodeNames: nodes}
@@ -145,7 +153,7 @@ func (*Coscheduling) Filter(_ context.Context, cycle fwk.CycleState, _ *corev1.P
 // start. Single pods and surplus are left to the plugins behind. A nomination of the member ends: it would keep room from other pods.
 func (c *Coscheduling) PostFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	l := limitsOf(cycle)
-	if c.tracker.Fail(pod) || l != nil && l.rejected {
+	if c.tracker.Fail(pod) || l != nil && (l.rejected || l.entry.Together != nil) {
 		// The plugins behind have not seen a pod in PreFilter that was rejected there.
 		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
@@ -193,7 +201,7 @@ func (c *Coscheduling) Permit(_ context.Context, cycle fwk.CycleState, pod *core
 	case gangs.Reject:
 		return fwk.NewStatus(fwk.Unschedulable, cannotBePlaced), 0
 	}
-	for _, uid := range release {
+	for _, uid := range release { // the pod itself does not wait
 		if waiting := c.handle.GetWaitingPod(uid); waiting != nil {
 			waiting.Allow(Name)
 		}

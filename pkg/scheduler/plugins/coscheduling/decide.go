@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
@@ -56,6 +57,18 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 		return entry, behindMinimum // the scout does not start itself: it has done its work
 	}
 	return entry, ""
+}
+
+// placeGroup finds places for the rest of a surplus group, which starts whole. The pod goes to its place, and the others are tried next. It
+// says why there are no places.
+func (c *Coscheduling) placeGroup(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, entry *state.Entry, nodes []fwk.NodeInfo) (message string) {
+	decision := c.planner.DecideWithin(ctx, entry.Together, nodes)
+	if decision.Feasibility == placement.Impossible {
+		return fmt.Sprintf("the %d pods of its sub group that start together find no room: %s", len(entry.Together.Members), decision.Message)
+	}
+	entry.Node = decision.Places[pod.UID]
+	activateWith(cycle, pod, gang.Pods(entry.Together.Members))
+	return ""
 }
 
 // asksTooMuch is the decision on a gang that no cluster could hold, or nil. Nothing but a change of the gang helps it.

@@ -199,3 +199,15 @@ func nodeWith(name string, pods ...*corev1.Pod) fwk.NodeInfo {
 	info.SetNode(mustertesting.MakeNode(name).Allocatable("cpu", "4", "pods", "10").Obj())
 	return info
 }
+
+// occupy puts a pod of 4 CPUs on a node.
+func (w *world) occupy(t testing.TB, name string) {
+	t.Helper()
+	for _, node := range w.nodes {
+		if node.Node().Name == name {
+			info, err := framework.NewPodInfo(mustertesting.MakePod("on-"+name).UID("on-"+name).Node(name).Requests("cpu", "4").Obj())
+			require.NoError(t, err)
+			node.AddPodInfo(info)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -30,7 +31,8 @@ const (
 type limits struct {
 	rejected  bool // in PreFilter
 	entry     state.Entry
-	nominated string         // the node that is kept for the pod already, "" for none
+	nominated string // the node that is kept for the pod already, "" for none
+	endOf     func(*corev1.Pod) (time.Time, bool)
 	requests  resources.List // what the pod takes, if room is reserved for gangs or needed by them
 	names     []corev1.ResourceName
 	barred    atomic.Bool // a node was refused because of that
@@ -56,12 +58,12 @@ func reject(cycle fwk.CycleState, why string) (*fwk.PreFilterResult, *fwk.Status
 
 // limit holds a pod to its node, and off what is reserved. The result of PreFilter is not enough. A nominated node or a hint is tried before
 // and regardless of it, so Filter checks again.
-func limit(cycle fwk.CycleState, pod *corev1.Pod, entry state.Entry) (*fwk.PreFilterResult, *fwk.Status) {
-	l := &limits{entry: entry, nominated: pod.Status.NominatedNodeName}
+func limit(cycle fwk.CycleState, pod *corev1.Pod, entry state.Entry, endOf func(*corev1.Pod) (time.Time, bool)) (*fwk.PreFilterResult, *fwk.Status) {
+	l := &limits{entry: entry, nominated: pod.Status.NominatedNodeName, endOf: endOf}
 	if entry.Near != nil && entry.Node == "" && entry.Near.Missing+entry.Near.Beyond != "" {
 		return reject(cycle, whyNoDomain(entry.Near))
 	}
-	if entry.Reserved != nil || len(entry.Holds) > 0 {
+	if len(entry.Reserved)+len(entry.Holds) > 0 {
 		l.requests = resources.PodRequests(pod)
 		l.names = slices.Collect(maps.Keys(l.requests))
 	} else if entry.Node == "" && entry.Near == nil {
@@ -91,12 +93,12 @@ func (l *limits) refuses(node fwk.NodeInfo) *fwk.Status {
 	if l.entry.Node == "" && l.entry.Near != nil && !l.entry.Near.Allows(name) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, otherDomain)
 	}
-	reserved := l.entry.Reserved != nil && l.entry.Reserved.On(name)
+	reserved := l.entry.Reserved.On(name)
 	if !reserved && len(l.entry.Holds) == 0 {
 		return nil
 	}
 	free := placement.FreeOn(node, l.names)
-	if reserved && l.entry.Reserved.Bars(name, free, l.requests) {
+	if reserved && l.entry.Reserved.Bars(name, free, l.requests, placement.EndingOn(node, l.names, l.endOf)) {
 		l.barred.Store(true)
 		return fwk.NewStatus(fwk.Unschedulable, roomReserved)
 	}

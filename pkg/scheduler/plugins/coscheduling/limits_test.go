@@ -70,7 +70,7 @@ func TestRoomThatIsReservedIsKept(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			plugin, cycle := withReservation(t), framework.NewCycleState()
-			_, status := limit(cycle, test.pod, plugin.tracker.Enter(test.pod))
+			_, status := limit(cycle, test.pod, plugin.tracker.Enter(test.pod), plugin.tracker.EndOf)
 			refused := !status.IsSkip() && !plugin.Filter(t.Context(), cycle, test.pod, test.node).IsSuccess()
 			assert.Equal(t, test.barred, refused)
 		})
@@ -79,7 +79,7 @@ func TestRoomThatIsReservedIsKept(t *testing.T) {
 
 func TestFilterIsSkippedWhereNothingIsReserved(t *testing.T) {
 	cycle, pod := framework.NewCycleState(), running("p", "1")
-	_, status := limit(cycle, pod, openTracker(t).Enter(pod))
+	_, status := limit(cycle, pod, openTracker(t).Enter(pod), nil)
 	assert.True(t, status.IsSkip())
 	assert.True(t, (&Coscheduling{}).Filter(t.Context(), cycle, pod, nodeWith("n1")).IsSuccess())
 }
@@ -120,7 +120,7 @@ func (n need) Kind() string { return string(n) }
 func TestSurplusLeavesTheRoomThatAWaitingMinimumNeeds(t *testing.T) {
 	pod, cycle := running("p", "1"), newCycle()
 	plugin := withReservation(t)
-	_, status := limit(cycle, pod, state.Entry{Holds: []reservations.Need{need("n2"), need("n3")}})
+	_, status := limit(cycle, pod, state.Entry{Holds: []reservations.Need{need("n2"), need("n3")}}, nil)
 	require.True(t, status.IsSuccess(), status)
 	for node, reason := range map[string]string{"n1": "", "n2": minimumWaits, "n3": minimumWaits} {
 		assert.Equal(t, reason, plugin.Filter(t.Context(), cycle, pod, nodeWith(node)).Message(), node)
@@ -132,7 +132,7 @@ func TestSurplusLeavesTheRoomThatAWaitingMinimumNeeds(t *testing.T) {
 	// A node that was nominated for the pod is kept for it anyway: no gang would get its room.
 	pod.Status.NominatedNodeName = "n2"
 	cycle = newCycle()
-	_, status = limit(cycle, pod, state.Entry{Holds: []reservations.Need{need("n2"), need("n3")}})
+	_, status = limit(cycle, pod, state.Entry{Holds: []reservations.Need{need("n2"), need("n3")}}, nil)
 	require.True(t, status.IsSuccess(), status)
 	for node, reason := range map[string]string{"n2": "", "n3": minimumWaits} {
 		assert.Equal(t, reason, plugin.Filter(t.Context(), cycle, pod, nodeWith(node)).Message(), node)
@@ -142,7 +142,7 @@ func TestSurplusLeavesTheRoomThatAWaitingMinimumNeeds(t *testing.T) {
 // TestAMemberGoesToItsNode: a nominated node or a hint is tried before the nodes that PreFilter leaves, and regardless of them.
 func TestAMemberGoesToItsNode(t *testing.T) {
 	pod, cycle := running("p", "1"), newCycle()
-	result, status := limit(cycle, pod, state.Entry{Role: state.Chosen, Node: "n1"})
+	result, status := limit(cycle, pod, state.Entry{Role: state.Chosen, Node: "n1"}, nil)
 	require.True(t, status.IsSuccess(), status)
 	assert.Equal(t, []string{"n1"}, result.NodeNames.UnsortedList())
 	plugin := &Coscheduling{}

@@ -8,12 +8,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/placement"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/pkg/topology"
 )
@@ -99,6 +102,8 @@ func TestAllReplicasBeforeTheFullerRack(t *testing.T) {
 // TestSurplusStaysInTheRack of the members that hold room, also before the API says that they are bound.
 func TestSurplusStaysInTheRack(t *testing.T) {
 	w := worldOf(t, &network{hyperNodes: []topology.HyperNode{rack("a", 1), rack("b", 1)}})
+	registry := metrics.NewKubeRegistry()
+	registry.MustRegister(w.tracker.Metrics.Tiers, w.tracker.Metrics.Leaves)
 	pods := w.closeGang("g", 2, 5, nil)
 	first := w.nodeFor(t, pods[0])
 	for _, pod := range pods[:2] {
@@ -107,6 +112,7 @@ func TestSurplusStaysInTheRack(t *testing.T) {
 		assumed.Spec.NodeName = "a-0"
 		w.permit(t, assumed)
 	}
+	assert.Equal(t, map[string]float64{"muster_topology_gangs_total 1": 1, "muster_topology_leaves_total fewest": 1, "muster_topology_leaves_total used": 1}, counted(t, registry))
 	require.Empty(t, w.tracker.Gate(pods[2]))
 	cycle, result, status := w.preFilter(t, pods[2])
 	require.True(t, status.IsSuccess(), "%v", status)
@@ -120,6 +126,20 @@ func TestSurplusStaysInTheRack(t *testing.T) {
 	_, status = w.plugin.SignPod(t.Context(), pods[2])
 	assert.False(t, status.IsSuccess(), "its node follows from its rank")
 	assert.Equal(t, "a", w.tracker.Topology.PathFor(pods[0], "a-0"))
+}
+
+// counted are the counters of a registry, each by its name and label.
+func counted(t *testing.T, registry metrics.KubeRegistry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			values[family.GetName()+" "+metric.Label[0].GetValue()] = metric.GetCounter().GetValue()
+		}
+	}
+	return values
 }
 
 // nodeForChosen is the node of a member whose cycle may have begun.
@@ -166,6 +186,36 @@ func TestAGangWaitsForItsTopology(t *testing.T) {
 	}
 }
 
+// TestTiersOutOfRange: a tier above all domains allows any nodes, and one below all of them none.
+func TestTiersOutOfRange(t *testing.T) {
+	for tier, want := range map[int]string{99: "", 3: "", 0: "no domain within tier 0 has room for the 5 members that start together; no domain is that close"} {
+		w := worldOf(t, &network{hyperNodes: []topology.HyperNode{rack("a", 2), rack("b", 2)}})
+		pods := w.closeGang("g", 5, 5, func(pg *schedulingv1beta1.PodGroup) { pg.Spec.NetworkTopology.HighestTierAllowed = &tier })
+		require.Empty(t, w.tracker.Gate(pods[0]))
+		_, _, status := w.preFilter(t, pods[0])
+		assert.Equal(t, want == "", status.IsSuccess(), tier)
+		assert.Contains(t, status.Message(), want, tier)
+	}
+}
+
+// TestADecisionOnAnEarlierTreeIsRefused: labels have changed between the snapshot and the commit. The gang is decided again.
+func TestADecisionOnAnEarlierTreeIsRefused(t *testing.T) {
+	seen := &network{hyperNodes: []topology.HyperNode{rack("a", 1), rack("b", 1)}}
+	w := worldOf(t, seen)
+	pods := w.closeGang("g", 2, 2, nil)
+	require.Empty(t, w.tracker.Gate(pods[0]))
+	snapshot := w.tracker.Decisions.Snapshot(pods[0])
+	require.NotNil(t, snapshot)
+	decision := w.plugin.planner.DecideWithin(t.Context(), &snapshot.Problem, w.nodes)
+	require.Equal(t, placement.Possible, decision.Feasibility)
+	seen.hyperNodes = seen.hyperNodes[1:]
+	w.tracker.Topology.Changed()
+	_, ok := w.tracker.Decisions.Commit(snapshot, decision)
+	assert.False(t, ok)
+	require.Empty(t, w.tracker.Gate(pods[0]))
+	assert.Equal(t, "b-", w.nodeFor(t, pods[0])[:2])
+}
+
 // TestANarrowBoundHoldsForATime, and then the wider one.
 func TestANarrowBoundHoldsForATime(t *testing.T) {
 	row := topology.HyperNode{Name: "row", Tier: 2, Members: []topology.Member{{Type: topology.HyperNodeMember, Exact: "a"}, {Type: topology.HyperNodeMember, Exact: "b"}}}
@@ -177,7 +227,40 @@ func TestANarrowBoundHoldsForATime(t *testing.T) {
 	require.Empty(t, w.tracker.Gate(pods[0]))
 	_, _, status := w.preFilter(t, pods[0])
 	assert.Contains(t, status.Message(), `no domain within tier "rack" has room for the 5 members`)
+	assert.Contains(t, status.Message(), "; from 1970-01-01T00:26:40Z on, tier 2 will do")
 	w.clock.Step(10 * time.Minute)
 	require.Empty(t, w.tracker.Gate(pods[0]))
 	w.nodeFor(t, pods[0])
+}
+
+// TestTheNarrowBoundOutlivesARestart: the condition has the time since when the gang waits. The time before its admission does not count.
+func TestTheNarrowBoundOutlivesARestart(t *testing.T) {
+	for name, test := range map[string]struct {
+		phase   schedulingv1beta1.PodGroupPhase
+		waits   int64
+		relaxed bool
+	}{
+		"just admitted":    {schedulingv1beta1.PodGroupInqueue, 0, false},
+		"waits for five":   {schedulingv1beta1.PodGroupInqueue, 700, false},
+		"waits for eleven": {schedulingv1beta1.PodGroupInqueue, 340, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := worldOf(t, &network{hyperNodes: []topology.HyperNode{rack("a", 1), rack("b", 1)}})
+			pods := w.closeGang("g", 9, 9, func(pg *schedulingv1beta1.PodGroup) {
+				pg.Spec.NetworkTopology = nil
+				pg.CreationTimestamp.Time = time.Unix(10, 0)
+				pg.Annotations = map[string]string{schedulingv1beta1.NarrowTopologyAnnotation: "rack@10m"}
+				if test.waits > 0 {
+					pg.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupUnschedulableType, LastTransitionTime: metav1.Unix(test.waits, 0)}}
+				}
+			})
+			require.Empty(t, w.tracker.Gate(pods[0]))
+			_, _, status := w.preFilter(t, pods[0])
+			if test.relaxed {
+				assert.Contains(t, status.Message(), `; it has kept to tier "rack" until 1970-01-01T00:15:40Z`)
+				return
+			}
+			assert.Contains(t, status.Message(), " on, the cluster will do")
+		})
+	}
 }

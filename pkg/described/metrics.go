@@ -1,7 +1,11 @@
 // Package described makes metrics that have a description, which the documentation lists.
 package described
 
-import "k8s.io/component-base/metrics"
+import (
+	"strings"
+
+	"k8s.io/component-base/metrics"
+)
 
 // Metric describes one metric.
 type Metric struct {
@@ -15,18 +19,29 @@ type Metric struct {
 	Help string
 }
 
-// Metrics makes metrics, and has the description of each. The zero value has none.
-type Metrics struct {
-	All        []Metric
-	collectors []metrics.Registerable
+// String prints a metric's name with its labels.
+func (m Metric) String() string {
+	if len(m.Labels) == 0 {
+		return m.Name
+	}
+	return m.Name + "{" + strings.Join(m.Labels, ", ") + "}"
 }
 
-// Register makes the metrics visible. Until then they cost nothing and count nothing.
-func (m *Metrics) Register(register func(...metrics.Registerable)) { register(m.collectors...) }
+// Metrics makes metrics, and has the description of each. The zero value has none.
+type Metrics struct {
+	// All are the descriptions, in the order in which the metrics were made.
+	All []Metric
+	// Collectors are the metrics but those of Read. Until they are registered they cost nothing and count nothing.
+	Collectors []metrics.Registerable
+}
+
+func (m *Metrics) describe(name, kind, help string, labels []string) {
+	m.All = append(m.All, Metric{Name: name, Type: kind, Labels: labels, Help: help})
+}
 
 func add[T metrics.Registerable](m *Metrics, collector T, name, kind, help string, labels []string) T {
-	m.All = append(m.All, Metric{Name: name, Type: kind, Labels: labels, Help: help})
-	m.collectors = append(m.collectors, collector)
+	m.describe(name, kind, help, labels)
+	m.Collectors = append(m.Collectors, collector)
 	return collector
 }
 
@@ -34,6 +49,24 @@ func add[T metrics.Registerable](m *Metrics, collector T, name, kind, help strin
 func (m *Metrics) Counter(name, help string, labels ...string) *metrics.CounterVec {
 	c := metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
 	return add(m, c, name, "counter", help, labels)
+}
+
+// Total makes a counter without labels. It is served from the beginning.
+func (m *Metrics) Total(name, help string) *metrics.Counter {
+	c := metrics.NewCounter(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA})
+	return add(m, c, name, "counter", help, nil)
+}
+
+// Number makes a gauge without labels. It is served from the beginning.
+func (m *Metrics) Number(name, help string) *metrics.Gauge {
+	g := metrics.NewGauge(&metrics.GaugeOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA})
+	return add(m, g, name, "gauge", help, nil)
+}
+
+// Read describes gauges that a collector reads when the metrics are collected.
+func (m *Metrics) Read(name, help string, labels ...string) *metrics.Desc {
+	m.describe(name, "gauge", help, labels)
+	return metrics.NewDesc(name, help, labels, nil, metrics.ALPHA, "")
 }
 
 // Gauge makes gauges.

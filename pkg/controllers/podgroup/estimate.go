@@ -1,0 +1,215 @@
+package podgroup
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-sched/muster/pkg/admission"
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/runtimes"
+)
+
+// estimateNotUsedEvent is the reason of the event that says that the word of a user is not used.
+const estimateNotUsedEvent = "EstimateNotUsed"
+
+// steady is by how much of itself an estimate from earlier runs must change before another is written.
+const steady = 10
+
+// estimate is how long a PodGroup is expected to run, for its status. Once it runs, it keeps its estimate, unless its user says something else.
+// NotUsed says that the word of its user is not used, which was not said before.
+func (c *Controller) estimate(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod) (next *schedulingv1beta1.PodGroupEstimate, notUsed bool) {
+	last := group.Status.Estimate
+	found := c.runs.Find(c.factsOf(group, pods))
+	next = inStatus(found)
+	switch {
+	case last == nil:
+		return next, found.Distrusted
+	case found.Source == runtimes.User:
+		return next, false
+	case hasStarted(group.Status.Phase), next != nil && isAlike(last, next):
+		return last, false
+	}
+	return next, found.Distrusted && last.Message != next.Message
+}
+
+func hasStarted(phase schedulingv1beta1.PodGroupPhase) bool {
+	return phase.Admitted() && phase != schedulingv1beta1.PodGroupInqueue
+}
+
+// isAlike says whether two estimates from earlier runs say about the same.
+func isAlike(last, next *schedulingv1beta1.PodGroupEstimate) bool {
+	if last.Source != next.Source || last.Source != schedulingv1beta1.EstimateFromHistory || last.Message != next.Message ||
+		last.Runtime == nil || next.Runtime == nil || !ptr.Equal(last.Limit, next.Limit) {
+		return false
+	}
+	return (last.Runtime.Duration - next.Runtime.Duration).Abs() < last.Runtime.Duration/steady
+}
+
+// inStatus is a finding as statuses have it; nil if nothing is known and there is nothing to say.
+func inStatus(found runtimes.Finding) *schedulingv1beta1.PodGroupEstimate {
+	if !found.Known() && found.Message == "" {
+		return nil
+	}
+	next := &schedulingv1beta1.PodGroupEstimate{Source: sources[found.Source], Message: found.Message}
+	if found.Known() {
+		next.Runtime = &metav1.Duration{Duration: found.For.Round(time.Millisecond)}
+	}
+	if found.Limit > 0 {
+		next.Limit = &metav1.Duration{Duration: found.Limit}
+	}
+	return next
+}
+
+// sources in the words of the API.
+var sources = map[runtimes.Source]schedulingv1beta1.EstimateSource{
+	runtimes.User: schedulingv1beta1.EstimateFromUser, runtimes.History: schedulingv1beta1.EstimateFromHistory,
+	runtimes.Limit: schedulingv1beta1.EstimateFromLimit, runtimes.Queue: schedulingv1beta1.EstimateFromQueue,
+}
+
+// factsOf are what the estimate of a PodGroup is made of.
+func (c *Controller) factsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod) runtimes.Facts {
+	job := c.jobOf(group)
+	f := runtimes.Facts{Run: runOf(group), Limit: limitOf(pods)}
+	f.Stated, f.Problem = runtimes.Stated(group)
+	if job != nil {
+		f.Run, f.Limit = runOfJob(job), shorter(f.Limit, seconds(ptr.Deref(job.Spec.ActiveDeadlineSeconds, 0)))
+	}
+	if queue, err := c.admission.queues.Get(admission.QueueOf(group)); err == nil && queue.Spec.Muster != nil {
+		f.QueueDefault = ptr.Deref(queue.Spec.Muster.DefaultRuntime, metav1.Duration{}).Duration
+	}
+	return f
+}
+
+// runOf says what a PodGroup that no Job of ours controls has in common with earlier ones.
+func runOf(group *schedulingv1beta1.PodGroup) runtimes.Run {
+	name := group.Name
+	if owner := metav1.GetControllerOfNoCopy(group); owner != nil {
+		name = owner.Name
+	}
+	size := fmt.Sprint(group.Spec.MinMember, resources.FromResourceList(ptr.Deref(group.Spec.MinResources, nil)))
+	return runtimes.Run{Owner: ownerOf(group), Queue: admission.QueueOf(group), Name: name, Size: size}
+}
+
+// runOfJob says what a Job has in common with earlier ones.
+func runOfJob(job *batchv1alpha1.Job) runtimes.Run {
+	tasks := make([]string, len(job.Spec.Tasks))
+	for i := range job.Spec.Tasks {
+		tasks[i] = fmt.Sprintf("%s=%d", job.Spec.Tasks[i].Name, job.Spec.Tasks[i].Replicas)
+	}
+	queue := cmp.Or(job.Spec.Queue, schedulingv1beta1.DefaultQueue)
+	return runtimes.Run{Owner: ownerOf(job), Queue: queue, Name: job.Name, Size: strings.Join(tasks, " ")}
+}
+
+// ownerOf is the user of a Job or a PodGroup, or else its namespace.
+func ownerOf(object metav1.Object) string {
+	if user := object.GetLabels()[schedulingv1beta1.UserLabel]; user != "" {
+		return "user " + user
+	}
+	return "namespace " + object.GetNamespace()
+}
+
+// limitOf is after how long the last pod is ended, 0 if one of them never is.
+func limitOf(pods []*corev1.Pod) (limit time.Duration) {
+	for _, pod := range pods {
+		if pod.Spec.ActiveDeadlineSeconds == nil {
+			return 0
+		}
+		limit = max(limit, seconds(*pod.Spec.ActiveDeadlineSeconds))
+	}
+	return limit
+}
+
+// shorter is the shorter one of two limits; 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// seconds is a number of seconds, at most as long as anything is expected to run.
+func seconds(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), int64(runtimes.Longest.Seconds()))) * time.Second
+}
+
+// tellNotUsed makes an event on a PodGroup and on its Job: the word of the user is not used.
+func (c *Controller) tellNotUsed(group *schedulingv1beta1.PodGroup, message string) {
+	c.recorder.Event(group, corev1.EventTypeWarning, estimateNotUsedEvent, message)
+	if job := c.jobOf(group); job != nil {
+		c.recorder.Event(job, corev1.EventTypeWarning, estimateNotUsedEvent, message)
+	}
+}
+
+// jobEnded notes how long the last run of a Job took that has completed, from when its minimum had nodes. Its PodGroup says when that was. It goes
+// when the Job ends.
+func (c *Controller) jobEnded(job *batchv1alpha1.Job) {
+	var began time.Time
+	group, err := c.groups.PodGroups(job.Namespace).Get(batchv1alpha1.PodGroupName(job))
+	if err == nil && ptr.Deref(group.Status.JobVersion, -1) == job.Status.Version {
+		began = boundAt(&group.Status)
+	}
+	if job.Status.RetryCount == 0 && job.Status.StartTime != nil {
+		began = earliest(began, job.Status.StartTime.Time)
+	}
+	if began.IsZero() || job.Status.CompletionTime == nil {
+		return
+	}
+	stated := ptr.Deref(job.Spec.RunningEstimate, metav1.Duration{}).Duration
+	if stated == 0 {
+		stated, _ = runtimes.Stated(job) // the PodGroup has the annotations of its Job
+	}
+	c.runs.Ended(runOfJob(job), job.Status.CompletionTime.Sub(began), stated)
+}
+
+// groupEnded notes how long a PodGroup took that no Job of ours controls, and that has completed.
+func (c *Controller) groupEnded(group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus, pods []*corev1.Pod) {
+	if next.Phase != schedulingv1beta1.PodGroupCompleted || group.Status.Phase == next.Phase || next.Failed > 0 || batchv1alpha1.JobOf(group) != nil {
+		return
+	}
+	began, ended := boundAt(&group.Status), time.Time{}
+	for _, pod := range pods {
+		if condition := gang.ScheduledCondition(pod); condition != nil && condition.Status == corev1.ConditionTrue {
+			began = earliest(began, condition.LastTransitionTime.Time)
+		}
+		for i := range pod.Status.ContainerStatuses {
+			if last := pod.Status.ContainerStatuses[i].State.Terminated; last != nil && last.FinishedAt.After(ended) {
+				ended = last.FinishedAt.Time
+			}
+		}
+	}
+	if ended.IsZero() {
+		ended = c.clock.Now()
+	}
+	if began.IsZero() {
+		return
+	}
+	stated, _ := runtimes.Stated(group)
+	c.runs.Ended(runOf(group), ended.Sub(began), stated)
+}
+
+// boundAt is when the minimum of a PodGroup had nodes, zero if it had none.
+func boundAt(status *schedulingv1beta1.PodGroupStatus) time.Time {
+	for i := range status.Conditions {
+		if status.Conditions[i].Type == schedulingv1beta1.PodGroupScheduled {
+			return status.Conditions[i].LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// earliest is the earlier one of two times; zero is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,166 @@
+package placement
+
+import (
+	"slices"
+	"time"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// maxStarts is how many times are tried one after another, as there may be room then. After that, ever more of them are left out.
+const maxStarts = 8
+
+// ending is a pod on a node that is expected to end, or a reservation whose gang will have ended.
+type ending struct {
+	at    time.Time
+	node  int
+	pod   fwk.PodInfo // nil for a reservation
+	frees resources.List
+}
+
+// earliest finds places for the members at the earliest time at which they fit, by the expected ends of pods. It is nil if there is none. Pods of a higher priority are waited for, too: only nothing is kept from such.
+func (v *view) earliest(p *Problem, before [][]Place) *Places {
+	if p.EndOf == nil || p.NoStart {
+		return nil
+	}
+	later := v.whatIf()
+	ends := v.endings(p, later)
+	room := newRoomCount(later)
+	tries, next := 0, 0
+	for i := 0; i < len(ends); {
+		at := ends[i].at
+		for ; i < len(ends) && ends[i].at.Equal(at); i++ {
+			later.end(ends[i])
+			room.count(ends[i].node)
+		}
+		if i < next && i < len(ends) || !room.isEnough() {
+			continue
+		}
+		if places, ok := v.placesIn(later, nil, before); ok {
+			return &Places{Of: v.nodesOf(places), Start: at, AwaitsOwn: v.awaitsOwn(p, places, ends[:i])}
+		}
+		if tries++; tries > maxStarts {
+			next = i + 1<<min(tries-maxStarts, 20)
+		}
+	}
+	return nil
+}
+
+// endings are what ends on the nodes, the first first. Room that is held without an end is not given back. later has the room that is kept for
+// other gangs taken, as long as these are expected to run.
+func (v *view) endings(p *Problem, later *view) (ends []ending) {
+	for n, info := range v.infos {
+		free := later.nodes[n].Free
+		free.Add(v.held[n])
+		free.Sub(p.Held[v.nodes[n].Name])
+		for _, kept := range p.Kept {
+			amounts := only(v.names, kept.Amounts[v.nodes[n].Name])
+			if len(amounts) == 0 {
+				continue
+			}
+			free.Sub(amounts)
+			if !kept.Until.IsZero() {
+				ends = append(ends, ending{at: kept.Until, node: n, frees: amounts})
+			}
+		}
+		for _, pod := range info.GetPods() {
+			if p.SameGang != nil && p.SameGang(pod.GetPod()) {
+				continue
+			}
+			if end, known := p.EndOf(pod.GetPod()); known {
+				if end.Before(p.Now) {
+					end = p.Now
+				}
+				ends = append(ends, ending{end, n, pod, freedBy(pod, v.names)})
+			}
+		}
+	}
+	slices.SortStableFunc(ends, func(a, b ending) int { return a.at.Compare(b.at) })
+	return ends
+}
+
+// end counts something as ended.
+func (v *view) end(e ending) {
+	if e.pod != nil {
+		v.remove(e.node, e.pod, e.frees)
+		return
+	}
+	v.nodes[e.node].Free.Add(e.frees)
+}
+
+// awaitsOwn says whether the members fit in their places only when pods of the gang's own queue have ended.
+func (v *view) awaitsOwn(p *Problem, places [][]Place, ended []ending) bool {
+	if p.OwnQueue == nil {
+		return false
+	}
+	free := map[int]resources.List{}
+	for d := range places {
+		for _, place := range places[d] {
+			if free[place.Node] == nil {
+				free[place.Node] = v.nodes[place.Node].Free.Clone()
+			}
+			free[place.Node].Sub(v.demands[d].Requests.Scale(int64(place.Count)))
+		}
+	}
+	for _, e := range ended {
+		if left, used := free[e.node]; used && (e.pod == nil || !p.OwnQueue(e.pod.GetPod())) {
+			left.Add(e.frees)
+		}
+	}
+	for d := range places {
+		for _, place := range places[d] {
+			for name := range v.demands[d].Requests {
+				if free[place.Node][name] < 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// roomCount counts the pods of each demand that there is room for. More may keep them out.
+type roomCount struct {
+	*view
+	slots [][]int // of each demand, on each node
+	sums  []int   // of each demand
+}
+
+func newRoomCount(v *view) *roomCount {
+	r := &roomCount{view: v, sums: make([]int, len(v.demands))}
+	for range v.demands {
+		r.slots = append(r.slots, make([]int, len(v.nodes)))
+	}
+	for n := range v.nodes {
+		r.count(n)
+	}
+	return r
+}
+
+// count counts a node again.
+func (r *roomCount) count(n int) {
+	for d := range r.demands {
+		slots := 0
+		if !r.refuses(d, n) {
+			if slots = Slots(r.demands[d], r.nodes[n].Free); slots > 0 && r.slots[d][n] == 0 {
+				r.fits(d, n) // the node may refuse such pods, whatever room it has
+				if r.refuses(d, n) {
+					slots = 0
+				}
+			}
+		}
+		r.sums[d] += slots - r.slots[d][n]
+		r.slots[d][n] = slots
+	}
+}
+
+func (r *roomCount) isEnough() bool {
+	for d := range r.demands {
+		if r.sums[d] < r.demands[d].Count {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,201 @@
+package reservations
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// withStarts is a book that gives the first gang of each queue a start, and has no other bounds.
+func withStarts() *Book[string] {
+	b := New[string]()
+	b.SetBounds(Bounds{Starts: true})
+	return b
+}
+
+// starting is a choice of places on a node with a start.
+func starting(node string, seconds int) Choice {
+	choice := on(node)
+	choice.Start = at(seconds)
+	return choice
+}
+
+// TestTheFirstGangOfAQueueGetsAStartAtOnce, though it is not starving.
+func TestTheFirstGangOfAQueueGetsAStartAtOnce(t *testing.T) {
+	b := withStarts()
+	b.WaitForRoom("g", in("a", 0), nil, at(0))
+	b.WaitForRoom("next", in("a", 1), nil, at(0))
+	b.WaitForRoom("other", in("b", 2), nil, at(0))
+	assert.ElementsMatch(t, []string{"g", "g", "other"}, b.TakeEvents().Decide)
+	s := b.StandingOf("g", at(0))
+	assert.True(t, s.Choose && s.OnlyWithStart)
+	assert.False(t, b.StandingOf("next", at(0)).Choose)
+
+	b.ReserveNodes("g", starting("n", 100), at(0))
+	require.NotNil(t, b.ReservedFor("g"))
+	assert.Equal(t, at(100), b.ReservedFor("g").Start)
+	assert.Nil(t, b.ReservedFor("next"))
+	assert.False(t, b.StandingOf("g", at(4)).Choose, "it was chosen a short time ago")
+	assert.True(t, b.StandingOf("g", at(5)).Choose)
+
+	b.SetBounds(Bounds{})
+	assert.False(t, b.StandingOf("other", at(0)).Choose, "without starts only starving gangs get reservations")
+}
+
+// TestAStartThatIsNotKnownIsLookedForAgain, ever more seldom.
+func TestAStartThatIsNotKnownIsLookedForAgain(t *testing.T) {
+	b := withStarts()
+	b.SetBounds(Bounds{Starts: true, Age: time.Hour})
+	b.WaitForRoom("g", in("a", 0), nil, at(0))
+	b.NoStart("g", at(0))
+	assert.Empty(t, b.TakeEvents().Decide)
+	b.Tick(at(9))
+	assert.Empty(t, b.TakeEvents().Decide)
+	assert.False(t, b.StandingOf("g", at(9)).Choose)
+	b.Tick(at(10))
+	assert.Equal(t, []string{"g"}, b.TakeEvents().Decide)
+	b.NoStart("g", at(10))
+	b.Tick(at(29))
+	assert.Empty(t, b.TakeEvents().Decide)
+	b.Tick(at(30))
+	assert.Equal(t, []string{"g"}, b.TakeEvents().Decide)
+	b.ReserveNodes("g", starting("n", 100), at(30))
+	b.NoStart("g", at(40))
+	assert.Nil(t, b.ReservedFor("g"))
+	assert.True(t, b.TakeEvents().RoomFreed)
+	s := b.StandingOf("g", at(3600))
+	assert.True(t, s.Choose && !s.OnlyWithStart, "when it is starving it needs no start")
+}
+
+// TestAgainstWhomAStartHolds: who ranks behind and does not end before.
+func TestAgainstWhomAStartHolds(t *testing.T) {
+	b := withStarts()
+	b.WaitForRoom("g", in("a", 10), nil, at(10))
+	b.ReserveNodes("g", starting("n", 100), at(10))
+	n := b.ReservedFor("g")
+	high := in("b", 20)
+	high.Priority = 1
+	for name, c := range map[string]struct {
+		start *Start
+		end   time.Time
+		known bool
+		holds bool
+	}{
+		"a later gang that ends by then":    {&Start{Rank: in("b", 20)}, at(100), true, false},
+		"a later one that ends after":       {&Start{Rank: in("b", 20)}, at(101), true, true},
+		"a later one of an unknown length":  {&Start{Rank: in("b", 20)}, time.Time{}, false, true},
+		"an older one":                      {&Start{Rank: in("b", 5)}, at(101), true, false},
+		"one of a higher priority":          {&Start{Rank: high}, at(101), true, false},
+		"surplus of an older gang":          {&Start{Rank: in("b", 5), Surplus: true}, at(101), true, true},
+		"surplus that ends by then":         {&Start{Rank: in("b", 5), Surplus: true}, at(99), true, false},
+		"a later one of the gang's queue":   {&Start{Rank: in("a", 20)}, at(101), true, true},
+		"a later one of no queue, for ever": {&Start{Rank: Rank{Since: at(20)}}, time.Time{}, false, true},
+	} {
+		assert.Equal(t, c.holds, n.HoldsAgainst(c.start, c.end, c.known), name)
+	}
+	b.ReserveNodes("g", on("n"), at(20))
+	assert.True(t, b.ReservedFor("g").HoldsAgainst(&Start{Rank: in("b", 5)}, at(21), true), "without a start it holds against all")
+}
+
+// TestWhatAStartKeeps: of each node what will not have come free by then.
+func TestWhatAStartKeeps(t *testing.T) {
+	n := &Nodes[string]{Amounts: map[string]resources.List{"n": cpu(4)}, Start: at(100)}
+	ending := func(cores int64) func(time.Time) resources.List {
+		return func(by time.Time) resources.List {
+			assert.Equal(t, at(100), by)
+			return cpu(cores)
+		}
+	}
+	for cores, kept := range map[int64]int64{0: 4, 1: 3, 4: 0, 9: 0} {
+		assert.Equal(t, 1000*kept, n.KeptOn("n", ending(cores))[corev1.ResourceCPU])
+	}
+	assert.Empty(t, n.KeptOn("other", ending(0)))
+	both := Kept[string]{n, {Amounts: map[string]resources.List{"n": cpu(1)}}}
+	assert.True(t, both.On("n"))
+	assert.False(t, both.On("other"))
+	assert.False(t, both.Bars("n", cpu(4), cpu(2), ending(3)), "3 of 4 come free, and 1 is kept for the other gang")
+	assert.True(t, both.Bars("n", cpu(4), cpu(3), ending(3)))
+	assert.False(t, both.Bars("other", cpu(4), cpu(4), ending(0)))
+}
+
+// TestTheFirstOfAllStartsHoldsAgainstAllQueues, the others within their own.
+func TestTheFirstOfAllStartsHoldsAgainstAllQueues(t *testing.T) {
+	b := withStarts()
+	b.WaitForRoom("late", in("a", 5), namedNeed("late"), at(5))
+	b.WaitForRoom("early", in("b", 1), namedNeed("early"), at(5))
+	b.ReserveNodes("late", starting("n", 100), at(5))
+	assert.Equal(t, []string{"late"}, keepers(b, "c"))
+	assert.Empty(t, b.Nodes(), "no queue has a turn")
+	b.TakeEvents()
+	b.ReserveNodes("early", starting("m", 200), at(5))
+	assert.Equal(t, []string{"early"}, keepers(b, "c"))
+	assert.Equal(t, []string{"early", "late"}, keepers(b, "a"))
+	assert.True(t, b.TakeEvents().RoomFreed, "other queues need not leave the later one its room any more")
+	assert.Len(t, b.Holds("c", 0, at(5), all), 1, "surplus leaves the first its places alone, and the other what it needs")
+
+	b.Forget("early")
+	b.Bypassed(startIn("b"), at(6))
+	assert.Equal(t, []string{"late"}, keepers(b, "c"))
+
+	b.ReserveNodes("late", starting("n", 300), at(100))
+	b.Tick(at(100).Add(defaultRenewal - time.Second))
+	assert.Equal(t, []string{"late"}, keepers(b, "c"))
+	b.TakeEvents()
+	b.Tick(at(100).Add(defaultRenewal))
+	assert.Empty(t, keepers(b, "c"), "its first start has passed for long: the estimates are wrong")
+	assert.Equal(t, []string{"late"}, keepers(b, "a"))
+	assert.True(t, b.TakeEvents().RoomFreed)
+}
+
+// TestWhenAStartIsFoundAnew: when something has ended, or it has passed; not more often than every few seconds.
+func TestWhenAStartIsFoundAnew(t *testing.T) {
+	b := withStarts()
+	b.WaitForRoom("g", in("a", 0), nil, at(0))
+	b.ReserveNodes("g", starting("n", 100), at(0))
+	decided := func(seconds int) bool {
+		b.TakeEvents()
+		b.Tick(at(seconds))
+		return len(b.TakeEvents().Decide) > 0
+	}
+	assert.False(t, decided(50))
+	b.RoomMoved()
+	assert.True(t, decided(50))
+	b.ReserveNodes("g", starting("n", 90), at(50))
+	assert.False(t, decided(60))
+	b.RoomMoved()
+	assert.False(t, decided(54))
+	assert.True(t, decided(55))
+	b.ReserveNodes("g", starting("n", 90), at(55))
+	assert.False(t, decided(89))
+	assert.True(t, decided(90))
+	version := b.ReservedFor("g").Version
+	b.ReserveNodes("g", starting("n", 95), at(90))
+	assert.True(t, b.TakeEvents().RoomFreed, "longer ones may start now")
+	assert.NotEqual(t, version, b.ReservedFor("g").Version)
+	b.ReserveNodes("g", starting("n", 92), at(90))
+	assert.False(t, b.TakeEvents().RoomFreed)
+	assert.False(t, b.StandingOf("g", at(5000)).Renew, "its places are chosen by time, none are avoided")
+}
+
+// TestAStarvingGangWhoseStartIsWrongNeedsNone: gangs whose users say less than they run are let past it. In the end all that comes free is kept for it.
+func TestAStarvingGangWhoseStartIsWrongNeedsNone(t *testing.T) {
+	b := withStarts()
+	b.SetBounds(Bounds{Starts: true, Age: time.Minute})
+	b.WaitForRoom("g", in("a", 0), nil, at(0))
+	b.ReserveNodes("g", starting("n", 100), at(0))
+	for seconds, noStart := range map[int]bool{30: false, 90: false, 159: false, 160: true, 1000: true} {
+		assert.Equal(t, noStart, b.StandingOf("g", at(seconds)).NoStart, "after %d s", seconds)
+	}
+	b.ReserveNodes("g", starting("n", 500), at(155))
+	b.TakeEvents()
+	b.Tick(at(160))
+	assert.Equal(t, []string{"g"}, b.TakeEvents().Decide, "though its start has not come")
+	b.ReserveNodes("g", on("n"), at(160))
+	assert.True(t, b.ReservedFor("g").HoldsAgainst(startIn("b"), at(161), true))
+	assert.Equal(t, []string{"g"}, keepers(b, "b"), "it has its turn against all queues")
+}

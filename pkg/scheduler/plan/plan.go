@@ -1,0 +1,216 @@
+// Package plan tells users when gangs that wait are expected to start. It makes a plan beside the scheduling loop, and writes it on PodGroups.
+// Nothing is scheduled or decided for it: the loop has reservations.
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/timeline"
+)
+
+const (
+	// period is the least time between two plans.
+	period = 3 * time.Second
+	// restFor is the pause after a plan, as a multiple of the time that it took. So the scheduling loop keeps the processor.
+	restFor = 20
+	// freshness is after how long a plan is made anew though nothing has changed: what outlives its estimate ends later.
+	freshness = 15 * time.Second
+	// writesPerSecond bounds the writes of all gangs together.
+	writesPerSecond = 10
+	// shortSleep: what starts within it is about to start, and has no plan.
+	shortSleep = time.Second
+)
+
+// Room makes plans and writes them. It is used by one goroutine.
+type Room struct {
+	tracker *gangs.Tracker
+	client  versioned.Interface
+	clock   clock.Clock
+	survey  *survey
+	ratios  *ratios
+	limiter flowcontrol.PassiveRateLimiter
+	last    signature
+	madeAt  time.Time
+	known   map[state.Key]*record
+	// unsaid: gangs that are to get a plan have none yet.
+	unsaid bool
+	// pruned: the CRD of PodGroups is older than this program.
+	pruned bool
+}
+
+// signature changes with what a plan depends on.
+type signature struct{ ledger, state int64 }
+
+// record is what is known of a gang that has a plan.
+type record struct {
+	uid     types.UID
+	queue   string
+	written *schedulingv1beta1.PodGroupPlan
+	// expected has the first expected start for each horizon, to be compared with the real one.
+	expected [5]expected
+}
+
+// expected is a start that was expected at a time.
+type expected struct{ made, start time.Time }
+
+// Run makes plans until the context ends.
+func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
+	core := handle.SharedInformerFactory().Core().V1()
+	r := New(tracker, tracker.Feed.Client, tracker.Clock, newSurvey(tracker, core.Nodes().Lister(), core.Pods().Lister()))
+	for pause := period; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.clock.After(pause):
+			begun := r.clock.Now()
+			r.Look(ctx)
+			pause = max(period, restFor*r.clock.Since(begun))
+		}
+	}
+}
+
+// New makes a room. A client of nil writes nothing.
+func New(tracker *gangs.Tracker, client versioned.Interface, c clock.Clock, s *survey) *Room {
+	return &Room{
+		tracker: tracker, client: client, clock: c, survey: s, ratios: newRatios(), known: map[state.Key]*record{},
+		limiter: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(writesPerSecond, writesPerSecond*int(period/time.Second), c),
+	}
+}
+
+// Look makes a plan if it is time for one, and writes what is to be written of it.
+func (r *Room) Look(ctx context.Context) {
+	if !r.tracker.Leadership.Leads() || r.pruned {
+		return
+	}
+	now := r.clock.Now()
+	r.settle(ctx, now)
+	next := r.signature()
+	if next == r.last && !r.unsaid && now.Sub(r.madeAt) < freshness {
+		return
+	}
+	r.last, r.madeAt, r.unsaid = next, now, false
+	snapshot := r.survey.take(now)
+	if snapshot == nil {
+		return
+	}
+	begun := time.Now()
+	starts := timeline.Plan(&snapshot.Cluster)
+	r.tracker.Metrics.Plans.WithLabelValues().Observe(time.Since(begun).Seconds())
+	r.tracker.Metrics.PlanGangs.Set(float64(len(starts)))
+	for i := range starts {
+		r.tell(ctx, snapshot, i, &starts[i])
+	}
+}
+
+func (r *Room) signature() signature {
+	ledger := r.tracker.Quota.Ledger.Changes()
+	r.tracker.Lock()
+	defer r.tracker.Unlock()
+	return signature{ledger, r.tracker.Changes}
+}
+
+// tell writes the plan of a gang if it is due.
+func (r *Room) tell(ctx context.Context, s *Snapshot, i int, start *timeline.Start) {
+	w, now := &s.Waiting[i], s.Cluster.Now
+	if w.Key.Foreign || start.Why == timeline.Known && start.At.Sub(now) < shortSleep {
+		return
+	}
+	known := r.known[w.Key]
+	if known == nil || known.uid != w.UID {
+		known = &record{uid: w.UID, queue: w.Queue, written: w.Written}
+	}
+	next := s.planOf(i, start, r.ratios)
+	if !isDue(known.written, next, w.Created, now) {
+		r.unsaid = r.unsaid || known.written == nil
+		return
+	}
+	if !r.limiter.TryAccept() || !r.write(ctx, w.Key, w.UID, next) {
+		r.unsaid = true
+		return
+	}
+	known.written, r.known[w.Key] = next, known
+	if start.Why == timeline.Known {
+		if first := &known.expected[horizonOf(start.At.Sub(now))]; first.made.IsZero() {
+			*first = expected{now, start.At}
+		}
+	}
+}
+
+// settle takes the plans of gangs back that wait no more, and compares them with the starts.
+func (r *Room) settle(ctx context.Context, now time.Time) {
+	for key, uid := range r.settled() {
+		known := r.known[key]
+		if !r.limiter.TryAccept() {
+			return
+		}
+		if !r.write(ctx, key, uid, nil) {
+			continue
+		}
+		if delete(r.known, key); known == nil {
+			continue
+		}
+		for i, e := range known.expected {
+			if !e.made.IsZero() {
+				ratio := r.ratios.add(known.queue, e.start.Sub(e.made), now.Sub(e.made))
+				r.tracker.Metrics.PlanErrors.WithLabelValues(horizons[i].name).Observe(ratio)
+			}
+		}
+	}
+}
+
+// settled are the gangs that have started, or need no room any more, and have a plan. Gangs that are gone are forgotten.
+func (r *Room) settled() map[state.Key]types.UID {
+	t := r.tracker
+	t.Lock()
+	defer t.Unlock()
+	for key, known := range r.known {
+		if g := t.Gangs[key]; g == nil || g.PodGroup.UID != known.uid {
+			delete(r.known, key)
+		}
+	}
+	over := map[state.Key]types.UID{}
+	for key, g := range t.Gangs {
+		if (r.known[key] != nil || g.PodGroup.Plan != nil) && g.PodGroup.Exists && g.Seated() && g.Attempt == nil {
+			over[key] = g.PodGroup.UID
+		}
+	}
+	return over
+}
+
+// write writes a plan, or takes it back (nil). It says whether that is done.
+func (r *Room) write(ctx context.Context, key state.Key, uid types.UID, plan *schedulingv1beta1.PodGroupPlan) bool {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": map[string]any{"plan": plan}})
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Writing a plan as JSON failed")
+		return false
+	}
+	updated, err := r.client.SchedulingV1beta1().PodGroups(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // another PodGroup may have its name
+		return plan == nil
+	case err != nil:
+		klog.FromContext(ctx).Error(fmt.Errorf("patching the status: %w", err), "Writing when a gang is expected to start failed, trying again",
+			"podGroup", klog.KRef(key.Namespace, key.Name))
+		return false
+	}
+	if plan != nil && updated.Status.Plan == nil {
+		r.pruned = true
+		klog.FromContext(ctx).Error(nil, "The installed CRD of PodGroups is older than this scheduler: apply manifests/crds. Until then no expected start is written")
+	}
+	return true
+}

@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/timeline"
+)
+
+var now = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// at is a plan that was made so long ago, and expects a start in so long; 0 for none.
+func at(ago, in time.Duration) *schedulingv1beta1.PodGroupPlan {
+	plan := &schedulingv1beta1.PodGroupPlan{ComputedAt: metav1.NewTime(now.Add(-ago)), Message: "no start is known"}
+	if in > 0 {
+		plan.ExpectedStart = &schedulingv1beta1.ExpectedStart{At: metav1.NewTime(now.Add(in))}
+	}
+	return plan
+}
+
+func TestWhenAPlanIsWritten(t *testing.T) {
+	tests := map[string]struct {
+		last, next *schedulingv1beta1.PodGroupPlan
+		waits      time.Duration
+		want       bool
+	}{
+		"it has just come":               {nil, at(0, time.Hour), 2 * time.Second, false},
+		"it waits":                       {nil, at(0, time.Hour), 3 * time.Second, true},
+		"moved by little":                {at(time.Hour, time.Hour), at(0, 65*time.Minute), time.Hour, false},
+		"moved by a tenth":               {at(time.Hour, time.Hour), at(0, 67*time.Minute), time.Hour, true},
+		"sooner":                         {at(time.Hour, time.Hour), at(0, 50*time.Minute), time.Hour, true},
+		"moved, and just written":        {at(59*time.Second, time.Hour), at(0, 2*time.Hour), time.Hour, false},
+		"some seconds of a short wait":   {at(time.Hour, 9*time.Second), at(0, 15*time.Second), time.Hour, false},
+		"a start becomes known":          {at(time.Hour, 0), at(0, time.Hour), time.Hour, true},
+		"it is known no more":            {at(time.Hour, time.Hour), at(0, 0), time.Hour, true},
+		"still not known":                {at(time.Hour, 0), at(0, 0), time.Hour, false},
+		"a start becomes known too soon": {at(time.Second, 0), at(0, time.Hour), time.Hour, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if test.last != nil && test.last.ExpectedStart != nil {
+				test.last.Message = "expected"
+			}
+			if test.next.ExpectedStart != nil {
+				test.next.Message = "expected"
+			}
+			assert.Equal(t, test.want, isDue(test.last, test.next, now.Add(-test.waits), now))
+		})
+	}
+}
+
+func TestTheRangeFollowsTheErrors(t *testing.T) {
+	r := newRatios()
+	low, high := r.spread("q", time.Hour)
+	assert.Equal(t, 30*time.Minute, low)
+	assert.Equal(t, 2*time.Hour, high)
+	for i := range 100 {
+		r.add("q", time.Hour, time.Duration(i+30)*time.Minute) // from 0.5 to 2.15
+	}
+	low, high = r.spread("q", 50*time.Minute)
+	assert.InDelta(t, (50 * 40 / 60 * time.Minute).Minutes(), low.Minutes(), 1, "a tenth is sooner")
+	assert.InDelta(t, 50*119/60, high.Minutes(), 1, "a tenth is later")
+	low, _ = r.spread("other", 50*time.Minute)
+	assert.InDelta(t, 33, low.Minutes(), 1, "other queues learn of it")
+	_, high = r.spread("q", 10*time.Hour)
+	assert.Equal(t, 20*time.Hour, high, "not for longer waits")
+	for range 1000 {
+		r.add("q", time.Hour, time.Hour)
+	}
+	low, high = r.spread("q", time.Hour)
+	assert.Equal(t, low, high, "what is long ago is forgotten")
+}
+
+func TestWhatAPlanSays(t *testing.T) {
+	s := &Snapshot{
+		Cluster: timeline.Cluster{Now: now, Runs: make([]timeline.Run, 4)},
+		Waiting: []Waiting{{Key: state.Key{Namespace: "team", Name: "wide"}}, {Key: state.Key{Namespace: "other", Name: "narrow"}}},
+		Runs:    []Owner{{"team", "train-7"}, {"team", "train-7"}, {"other", "secret"}, {"team", "train-1"}},
+	}
+	plan := s.planOf(0, &timeline.Start{At: now.Add(90 * time.Minute), Runs: []int{0, 1, 2, 3}, Gangs: []int{1}}, newRatios())
+	assert.Equal(t, []string{"train-1", "train-7"}, plan.WaitsFor)
+	assert.EqualValues(t, 2, plan.WaitsForOthers, "names of other namespaces are not told")
+	assert.Equal(t, "expected to start about 13:30:00 UTC on January 1, when train-1, train-7 and 2 others end", plan.Message)
+	assert.Equal(t, now.Add(45*time.Minute), plan.ExpectedStart.Earliest.Time)
+
+	plan = s.planOf(1, &timeline.Start{At: now.Add(time.Hour), Runs: []int{2}}, newRatios())
+	assert.Equal(t, "expected to start about 13:00:00 UTC on January 1, when secret ends", plan.Message)
+	assert.EqualValues(t, 2, plan.Position)
+
+	plan = s.planOf(0, &timeline.Start{Why: timeline.NoEnd}, newRatios())
+	assert.Nil(t, plan.ExpectedStart)
+	assert.Equal(t, reasons[timeline.NoEnd], plan.Message)
+}

@@ -1,0 +1,148 @@
+// Package timeline says when waiting gangs can start, from what runs and when that is expected to end. It plans one gang after the other, in
+// the order in which they wait. Each starts at the earliest time at which all of it fits until it ends. A planned gang keeps its room, and
+// those behind it start in the holes. It is pure: no lock, no client, no clock. It changes nothing of its input.
+//
+// Mu'alem and Feitelson (2001) call this conservative backfilling.
+package timeline
+
+import (
+	"time"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Cluster is what a plan is made of. Nodes, runs, queues and kinds are named by their index.
+type Cluster struct {
+	// Now is the time of all amounts.
+	Now time.Time
+	// Nodes by what is free on each now. A node does not have a resource that is missing. An amount below 0 is room that is overcommitted.
+	Nodes []resources.List
+	// Queues by what is free of each limit now. A resource that is missing has no limit.
+	Queues []resources.List
+	// Runs are gangs and single pods that hold room.
+	Runs []Run
+	// Kinds of pods that wait.
+	Kinds []Kind
+	// Gangs that wait, the first in line first.
+	Gangs []Gang
+}
+
+// Run is a gang or a single pod that holds room.
+type Run struct {
+	// End is when it is expected to give its room back, zero for never.
+	End time.Time
+	// On are the amounts that come free on nodes.
+	On []Amount
+	// Queues that it is charged to: its own and the ancestors.
+	Queues []int
+}
+
+// Amount is an amount on a node.
+type Amount struct {
+	// Node by index.
+	Node int
+	// Of what.
+	Of resources.List
+}
+
+// Kind is what pods are that cannot be told apart.
+type Kind struct {
+	// Requests of each pod.
+	Requests resources.List
+	// MaxPerNode is how many of a gang a node may hold, 0 for any number.
+	MaxPerNode int
+	// Takes says whether a node takes such pods, if it has room; nil if all do.
+	Takes func(node int) bool
+}
+
+// Gang is a gang that waits, or a single pod.
+type Gang struct {
+	// Needs are the pods that start together.
+	Needs []Need
+	// For is how long it is expected to run, 0 if that is not known.
+	For time.Duration
+	// Queues that it will be charged to: its own and the ancestors.
+	Queues []int
+	// Reserved is where and when it starts, if that is decided.
+	Reserved *Reservation
+}
+
+// Need is a number of pods of a kind.
+type Need struct {
+	// Kind by index.
+	Kind int
+	// Count of pods.
+	Count int
+}
+
+// Reservation is a start that is decided.
+type Reservation struct {
+	// Start is the time.
+	Start time.Time
+	// Places of the pods.
+	Places []Place
+}
+
+// Place is a number of pods of a kind on a node.
+type Place struct {
+	// Node by index.
+	Node int
+	// Kind by index.
+	Kind int
+	// Count of pods.
+	Count int
+}
+
+// Reason says why no start is known.
+type Reason int
+
+// The reasons.
+const (
+	// Known: there is a start.
+	Known Reason = iota
+	// TooLarge: it asks for more than the nodes that take it, or its queues, ever have.
+	TooLarge
+	// NoEnd: it waits for pods that run and have no known end.
+	NoEnd
+	// Behind: it waits for gangs before it whose start, or whose run time, is not known.
+	Behind
+)
+
+// Start is when and where a gang is expected to start.
+type Start struct {
+	// At is the time; zero if none is known.
+	At time.Time
+	// Why no start is known.
+	Why Reason
+	// Places of its pods.
+	Places []Place
+	// Runs whose end it waits for, by index, sorted.
+	Runs []int
+	// Gangs that start before it and whose end it waits for, by index, sorted.
+	Gangs []int
+}
+
+// Plan says for each gang when it is expected to start.
+func Plan(c *Cluster) []Start {
+	p := newPlan(c)
+	starts := make([]Start, len(c.Gangs))
+	for i := range c.Gangs { // what is decided holds against all
+		if reserved := c.Gangs[i].Reserved; reserved != nil {
+			p.take(i, p.ticks(reserved.Start), reserved.Places)
+			starts[i] = p.start(i, p.ticks(reserved.Start), reserved.Places)
+		}
+	}
+	for i := range c.Gangs {
+		if c.Gangs[i].Reserved != nil {
+			continue
+		}
+		at, places := p.earliest(i)
+		if at == never {
+			starts[i].Why = p.whyNever(i)
+			continue
+		}
+		p.take(i, at, places)
+		starts[i] = p.start(i, at, places)
+	}
+	return starts
+}

@@ -1,0 +1,132 @@
+package timeline_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/timeline"
+)
+
+var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func in(seconds int) time.Time { return now.Add(time.Duration(seconds) * time.Second) }
+
+func cpu(n int64) resources.List { return resources.List{corev1.ResourceCPU: n} }
+
+// whole is a run that has a whole node of one CPU.
+func whole(node, end int) timeline.Run {
+	run := timeline.Run{On: []timeline.Amount{{Node: node, Of: cpu(1)}}}
+	if end > 0 {
+		run.End = in(end)
+	}
+	return run
+}
+
+func gangOf(count, seconds int) timeline.Gang {
+	return timeline.Gang{Needs: []timeline.Need{{Count: count}}, For: time.Duration(seconds) * time.Second}
+}
+
+// eightNodes are full with Jobs of one node that end after 25, 50, ... 200 seconds.
+func eightNodes() *timeline.Cluster {
+	c := &timeline.Cluster{Now: now, Kinds: []timeline.Kind{{Requests: cpu(1)}}}
+	for n := range 8 {
+		c.Nodes = append(c.Nodes, cpu(0))
+		c.Runs = append(c.Runs, whole(n, 25*(n+1)))
+	}
+	return c
+}
+
+func TestTheEightNodes(t *testing.T) {
+	c := eightNodes()
+	c.Gangs = []timeline.Gang{gangOf(8, 100)}
+	for range 30 {
+		c.Gangs = append(c.Gangs, gangOf(1, 10))
+	}
+	starts := timeline.Plan(c)
+	assert.Equal(t, in(200), starts[0].At)
+	assert.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7}, starts[0].Runs)
+	assert.Equal(t, in(25), starts[1].At, "small gangs start in the holes")
+	assert.Equal(t, in(35), starts[2].At)
+	assert.Equal(t, []int{1}, starts[2].Gangs, "it waits for the one before it, too")
+	for i, start := range starts[1:] {
+		assert.True(t, start.At.Before(in(191)), "%d starts at %s", i, start.At)
+	}
+}
+
+func TestWhyThereIsNoStart(t *testing.T) {
+	tests := map[string]struct {
+		gangs []timeline.Gang
+		want  timeline.Reason
+	}{
+		"it never fits":                         {[]timeline.Gang{gangOf(5, 10)}, timeline.TooLarge},
+		"a pod without a known end":             {[]timeline.Gang{gangOf(4, 10)}, timeline.NoEnd},
+		"a gang of unknown length is before it": {[]timeline.Gang{gangOf(1, 0), gangOf(3, 10)}, timeline.Behind},
+		"more than its queue ever has":          {[]timeline.Gang{{Needs: []timeline.Need{{Count: 3}}, Queues: []int{0}}}, timeline.TooLarge},
+		"what its queue has in use has no end":  {[]timeline.Gang{{Needs: []timeline.Need{{Count: 2}}, Queues: []int{0}}}, timeline.NoEnd},
+		"a start":                               {[]timeline.Gang{gangOf(2, 0)}, timeline.Known},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &timeline.Cluster{Now: now, Kinds: []timeline.Kind{{Requests: cpu(1)}}, Gangs: test.gangs, Queues: []resources.List{cpu(1)}}
+			c.Nodes = []resources.List{cpu(0), cpu(0), cpu(1), cpu(0)}
+			c.Runs = []timeline.Run{whole(0, 10), whole(1, 0), whole(3, 20)}
+			c.Runs[1].Queues = []int{0}
+			starts := timeline.Plan(c)
+			last := starts[len(starts)-1]
+			assert.Equal(t, test.want, last.Why)
+			assert.Equal(t, test.want == timeline.Known, !last.At.IsZero())
+		})
+	}
+}
+
+func TestQuotaComesFreeAsRunsEnd(t *testing.T) {
+	c := &timeline.Cluster{Now: now, Kinds: []timeline.Kind{{Requests: cpu(1)}}, Queues: []resources.List{cpu(0), cpu(5)}}
+	c.Nodes = []resources.List{cpu(0), cpu(8)}
+	c.Runs = []timeline.Run{whole(0, 60)}
+	c.Runs[0].Queues = []int{0, 1}
+	first, second := gangOf(1, 30), gangOf(1, 30)
+	first.Queues, second.Queues = []int{0, 1}, []int{0, 1}
+	c.Gangs = []timeline.Gang{first, second, gangOf(1, 10)}
+	starts := timeline.Plan(c)
+	assert.Equal(t, in(60), starts[0].At, "a node is free, the queue is not")
+	assert.Equal(t, []int{0}, starts[0].Runs)
+	assert.Equal(t, in(90), starts[1].At)
+	assert.Equal(t, now, starts[2].At, "another queue")
+}
+
+func TestAReservationHoldsAgainstAll(t *testing.T) {
+	c := eightNodes()
+	reserved := gangOf(2, 100)
+	reserved.Reserved = &timeline.Reservation{Start: in(50), Places: []timeline.Place{{Node: 0, Count: 1}, {Node: 1, Count: 1}}}
+	c.Gangs = []timeline.Gang{gangOf(1, 100), reserved}
+	starts := timeline.Plan(c)
+	assert.Equal(t, in(50), starts[1].At)
+	assert.Equal(t, []int{0, 1}, starts[1].Runs)
+	assert.Equal(t, in(75), starts[0].At, "it would not have ended when the reservation begins")
+}
+
+func TestNeedsShareNodes(t *testing.T) {
+	c := &timeline.Cluster{Now: now, Nodes: []resources.List{cpu(4), cpu(3)}, Kinds: []timeline.Kind{{Requests: cpu(3)}, {Requests: cpu(1)}}}
+	c.Runs = []timeline.Run{{End: in(10), On: []timeline.Amount{{Node: 1, Of: cpu(1)}}}}
+	two := timeline.Gang{Needs: []timeline.Need{{Kind: 0, Count: 2}, {Kind: 1, Count: 1}}}
+	three := timeline.Gang{Needs: []timeline.Need{{Kind: 0, Count: 2}, {Kind: 1, Count: 2}}}
+	c.Gangs = []timeline.Gang{two}
+	assert.Equal(t, now, timeline.Plan(c)[0].At)
+	c.Gangs = []timeline.Gang{three}
+	assert.Equal(t, in(10), timeline.Plan(c)[0].At)
+}
+
+func TestKindsHaveTheirNodes(t *testing.T) {
+	c := &timeline.Cluster{Now: now, Nodes: []resources.List{cpu(8), cpu(8)}}
+	c.Kinds = []timeline.Kind{{Requests: cpu(1), MaxPerNode: 1}, {Requests: cpu(1), Takes: func(node int) bool { return node == 1 }}}
+	c.Gangs = []timeline.Gang{gangOf(3, 1), {Needs: []timeline.Need{{Kind: 1, Count: 8}}}, {Needs: []timeline.Need{{Kind: 1, Count: 9}}}}
+	starts := timeline.Plan(c)
+	assert.Equal(t, timeline.TooLarge, starts[0].Why)
+	assert.Equal(t, []timeline.Place{{Node: 1, Kind: 1, Count: 8}}, starts[1].Places)
+	assert.Equal(t, timeline.TooLarge, starts[2].Why)
+}
