@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -135,4 +136,14 @@ func Namespace(ctx context.Context, t *testing.T, kube kubernetes.Interface) str
 	})
 	require.NoError(t, err, "the default service account exists")
 	return name
+}
+
+// RemovePods removes pods at once. The client sends a request twice when its connection is lost, and may be told then that a pod is gone.
+func RemovePods(ctx context.Context, t require.TestingT, kube kubernetes.Interface, namespace string, names ...string) {
+	for _, name := range names {
+		err := kube.CoreV1().Pods(namespace).Delete(ctx, name, *metav1.NewDeleteOptions(0))
+		if !apierrors.IsNotFound(err) {
+			require.NoError(t, err)
+		}
+	}
 }

@@ -219,9 +219,8 @@ func (w *world) expectNoneBound(prefix string) {
 
 func (w *world) removeGang(name string, size int) {
 	w.t.Helper()
-	now := int64(0)
 	for i := range size {
-		require.NoError(w.t, kube.CoreV1().Pods(w.namespace).Delete(w.ctx, fmt.Sprintf("%s-%d", name, i), metav1.DeleteOptions{GracePeriodSeconds: &now}))
+		harness.RemovePods(w.ctx, w.t, kube, w.namespace, fmt.Sprintf("%s-%d", name, i))
 	}
 }
 

@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	// soon bounds what takes milliseconds. It is below the half minute after which the Store looks by itself whether it has forgotten a gang.
-	soon = 20 * time.Second
+	// soon bounds what takes milliseconds, on a machine that does much else too. A gang that the Store forgets is found after half a minute
+	// by itself; harness.CheckScheduler fails then.
+	soon = time.Minute
 	// quiet is how long the tests watch for something that must not happen.
 	quiet = time.Second
 	// maxOvertakes is what the scheduler is configured with.
@@ -183,8 +184,5 @@ func (w *world) eventually(what string, met func() bool) {
 
 func (w *world) remove(names ...string) {
 	w.t.Helper()
-	now := int64(0)
-	for _, name := range names {
-		require.NoError(w.t, kube.CoreV1().Pods(w.namespace).Delete(w.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
-	}
+	harness.RemovePods(w.ctx, w.t, kube, w.namespace, names...)
 }

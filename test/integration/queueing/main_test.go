@@ -297,10 +297,7 @@ func (s *fixture) changePods(change func(*corev1.PodStatus), names ...string) {
 
 func (s *fixture) deletePods(names ...string) {
 	s.Helper()
-	now := int64(0)
-	for _, name := range names {
-		require.NoError(s, kube.CoreV1().Pods(s.namespace).Delete(s.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
-	}
+	harness.RemovePods(s.ctx, s, kube, s.namespace, names...)
 }
 
 // events are the events on an object of the test, by reason. Events on queues are in namespace default.

@@ -37,7 +37,6 @@ type randomLoads struct {
 	scheduler  *restarts
 	slow       bool             // some loads have a grace period: their pods are gone a while after they were evicted
 	capability map[string]int64 // of the leaf queues, and of "org", which has all of them below it
-	used       map[string]int64 // the use of the bound pods of these queues
 	state      string           // which pods exist, and where
 	loads      []*randomLoad
 	again      int              // pods that were created again
@@ -177,7 +176,7 @@ func (r *randomLoads) look(pods []corev1.Pod) {
 	for i := range pods {
 		exists[pods[i].Name] = &pods[i]
 	}
-	r.state, r.used = "", map[string]int64{}
+	r.state = ""
 	for _, l := range r.loads {
 		for _, name := range sets.List(l.pods) {
 			pod := exists[name]
@@ -192,14 +191,26 @@ func (r *randomLoads) look(pods []corev1.Pod) {
 			r.end(pod)
 			if pod.Spec.NodeName != "" {
 				r.seated.Insert(name)
-				amount := pod.Spec.Containers[0].Resources.Requests.Cpu().Value()
-				r.used[l.queue], r.used["org"] = r.used[l.queue]+amount, r.used["org"]+amount
 			}
 		}
 	}
-	for queue, amount := range r.used {
+	for queue, amount := range r.usedBy(pods) {
 		require.LessOrEqual(r.t, amount, r.capability[queue], "the capability of %s", queue)
 	}
+}
+
+// usedBy adds up the CPUs of the bound pods, by queue.
+func (r *randomLoads) usedBy(pods []corev1.Pod) map[string]int64 {
+	used := map[string]int64{}
+	for i := range pods {
+		for _, l := range r.loads {
+			if pods[i].Spec.NodeName != "" && l.pods.Has(pods[i].Name) {
+				amount := pods[i].Spec.Containers[0].Resources.Requests.Cpu().Value()
+				used[l.queue], used["org"] = used[l.queue]+amount, used["org"]+amount
+			}
+		}
+	}
+	return used
 }
 
 // end removes a pod that is being deleted, after a while, as a kubelet does.

@@ -23,9 +23,19 @@ import (
 // class makes sure of a priority class of a value and has a pod be of it.
 func (w *world) class(value int32) func(*corev1.Pod) {
 	w.t.Helper()
-	name := fmt.Sprintf("preemption-%d", value)
+	return w.classOf(fmt.Sprintf("preemption-%d", value), value, corev1.PreemptLowerPriority)
+}
+
+// politeClass is a class of pods that have no other evicted.
+func (w *world) politeClass(value int32) func(*corev1.Pod) {
+	w.t.Helper()
+	return w.classOf(fmt.Sprintf("polite-%d", value), value, corev1.PreemptNever)
+}
+
+func (w *world) classOf(name string, value int32, policy corev1.PreemptionPolicy) func(*corev1.Pod) {
+	w.t.Helper()
 	_, err := kube.SchedulingV1().PriorityClasses().Create(w.ctx, &schedulingv1.PriorityClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value,
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, PreemptionPolicy: &policy,
 	}, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		require.NoError(w.t, err)
@@ -71,7 +81,8 @@ func (w *world) startGang(name string, minMember int32, n int, change ...func(*c
 func (w *world) expectStays(prefix string, n int) {
 	w.t.Helper()
 	w.expectBound(prefix, n)
-	require.Never(w.t, func() bool { return w.bound(prefix) != n }, quiet, quiet/10, "%d pods of %s stay bound", n, prefix)
+	changed := func() bool { bound := w.bound(prefix); return bound >= 0 && bound != n } // below 0 nothing was read
+	require.Never(w.t, changed, quiet, quiet/10, "%d pods of %s stay bound", n, prefix)
 }
 
 // expectUnplaced checks that a pod is tried, and is found no place and no victims for.
@@ -223,15 +234,7 @@ func TestSystemCriticalPodsBreakIn(t *testing.T) {
 func TestPodsThatMustNotPreemptDoNot(t *testing.T) {
 	w := newWorld(t, 1)
 	w.startGang("g", 1, 1, w.class(10))
-	never := corev1.PreemptNever
-	name := "preemption-never"
-	_, err := kube.SchedulingV1().PriorityClasses().Create(w.ctx, &schedulingv1.PriorityClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Value: 100, PreemptionPolicy: &never,
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	polite := func(p *corev1.Pod) { p.Spec.PriorityClassName = name }
-	w.awaitClass(polite)
-	w.create(w.pod("polite", "", polite))
+	w.create(w.pod("polite", "", w.politeClass(100)))
 	w.expectUnplaced("polite")
 	w.expectStays("g", 1)
 }

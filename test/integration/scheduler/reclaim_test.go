@@ -132,7 +132,7 @@ func TestTheQuotaThatAPodTookBackIsKeptUntilItIsBound(t *testing.T) {
 		return w.reported("mine-", []string{"waiting until 1 pod has gone that was evicted for the pod"})
 	})
 	w.eventually("the eviction is told", func() bool { return w.evictions() == "Reclaimed first 1" })
-	w.create(w.pod("thief-0", "", aloneIn(owed), w.class(500)))
+	w.create(w.pod("thief-0", "", aloneIn(owed), w.politeClass(500))) // so that it does not have the other evicted
 	w.expectHeld("thief-")
 	mine, err := kube.CoreV1().Pods(w.namespace).Get(w.ctx, "mine-0", metav1.GetOptions{})
 	require.NoError(t, err)

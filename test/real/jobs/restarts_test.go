@@ -19,10 +19,10 @@ import (
 )
 
 // countsItsRuns keeps the number of a pod's runs in the Job's volume. When all pods have begun, the first worker ends with code 7 in its
-// first run. The other pods succeed once it runs again.
+// first run. The other pods succeed once it runs again. The number is put in place by a rename, so that no pod reads an empty file.
 const countsItsRuns = `set -e
 own=/data/$(hostname); bad=/data/again-worker-0
-runs=$(( $(cat $own 2>/dev/null || echo 0) + 1 )); echo $runs >$own; echo "run $runs"
+runs=$(( $(cat $own 2>/dev/null || echo 0) + 1 )); echo $runs >/data/.$(hostname); mv /data/.$(hostname) $own; echo "run $runs"
 while [ $(ls /data | wc -l) -lt 3 ]; do sleep 0.2; done
 if [ $own = $bad ] && [ $runs = 1 ]; then exit 7; fi
 while [ $(cat $bad) -lt 2 ]; do sleep 0.2; done`
