@@ -45,8 +45,10 @@ having() {
   done
 }
 
-unit() {
-  local tested all whole racy plain drawn
+# tested_units sets which packages have unit tests: those that run with the race detector, those without it, and those with random histories
+# that run both ways.
+tested_units() {
+  local tested all whole
   # Packages without tests are left out: go test would build them, with the race detector too.
   tested=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' ./... |
     grep -vE '/test/(integration|e2e)(/| )|/pkg/client/') || failed=1
@@ -58,6 +60,16 @@ unit() {
   racy=$(comm -23 <(having "$concurrent" <<<"$tested" | sort) <(echo "$whole"))
   plain=$(comm -23 <(echo "$all") <(echo "$racy"))
   drawn=$(comm -12 <(having "$random" <<<"$tested" | sort) <(echo "$racy"))
+}
+
+# compiled compiles packages and their tests. Tests on clusters that wait for compilers judge the machine: nothing compiles beside them.
+compiled() {
+  say "== compile: $1"
+  shift
+  go list -export -test -deps "$@" >/dev/null || failed=1
+}
+
+unit() {
   # shellcheck disable=SC2086
   run_tests "unit, with the race detector" -race -p "$unit_at_a_time" -timeout 10m $racy
   # The histories run the scheduler without a cluster. What takes longest comes first.
@@ -80,17 +92,18 @@ unit() {
   cd "$root"
 }
 
-# clusters runs the packages that start clusters of their own, the longest first. They wait most of their time: three at a time, even on one
-# core. No cached results: go test does not see the programs that these tests start.
+# with_clusters prints the packages of the stages named that start clusters of their own, the longest first.
+with_clusters() {
+  [[ " $* " != *" integration "* ]] || go list ./test/integration/scheduler ./test/integration/makers
+  [[ " $* " != *" e2e "* ]] || go list ./test/e2e/... | grep -vE "$long"
+  [[ " $* " != *" integration "* ]] || go list ./test/integration/... | grep -vE "/integration/histories$"
+}
+
+# clusters runs these packages. They wait most of their time: three at a time, even on one core. No cached results: go test does not see the
+# programs that these tests start.
 clusters() {
-  local packages
-  packages=$(
-    [[ " $* " != *" integration "* ]] || go list ./test/integration/scheduler ./test/integration/makers
-    [[ " $* " != *" e2e "* ]] || go list ./test/e2e/... | grep -vE "$long"
-    [[ " $* " != *" integration "* ]] || go list ./test/integration/... | grep -vE "/integration/histories$"
-  ) || failed=1
-  # shellcheck disable=SC2086 # one package per word
-  run_tests "on clusters: $*" -p 3 -count 1 -timeout 20m $packages
+  # shellcheck disable=SC2046 # one package per word
+  run_tests "on clusters: $*" -p 3 -count 1 -timeout 20m $(with_clusters "$@")
 }
 
 # long runs what takes minutes each: programs that are killed at random moments, older releases, and the installed chart.
@@ -121,9 +134,19 @@ for stage in "$@"; do
     *) echo "there is no stage $stage: use unit, integration, e2e, long or real" >&2; failed=1 ;;
   esac
 done
+racy="" plain="" drawn=""
+if [[ " ${alone[*]} " == *" unit "* ]]; then
+  tested_units
+  # shellcheck disable=SC2086 # one package per word
+  compiled "unit tests with the race detector" -race $racy
+  # shellcheck disable=SC2086
+  compiled "unit tests without it" ./test/integration/histories $plain
+fi
 # Clusters wait a part of their time, and unit tests compute: they run side by side. The events of one stage must not come in the middle of
 # another's lines, so those of the clusters come last.
 if [[ ${#on_clusters[@]} -gt 0 ]]; then
+  # shellcheck disable=SC2046
+  compiled "tests on clusters" $(with_clusters "${on_clusters[@]}")
   events=$(mktemp)
   (clusters "${on_clusters[@]}"; exit "$failed") >"$events" &
   running=$! unit_at_a_time=1

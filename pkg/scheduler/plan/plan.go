@@ -77,9 +77,7 @@ func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
 		case <-ctx.Done():
 			return
 		case <-r.clock.After(pause):
-			begun := r.clock.Now()
-			r.Look(ctx)
-			pause = max(period, restFor*r.clock.Since(begun))
+			pause = max(period, restFor*r.Look(ctx))
 		}
 	}
 }
@@ -92,29 +90,32 @@ func New(tracker *gangs.Tracker, client versioned.Interface, c clock.Clock, s *s
 	}
 }
 
-// Look makes a plan if it is time for one, and writes what is to be written of it.
-func (r *Room) Look(ctx context.Context) {
+// Look makes a plan if it is time for one, and writes what is to be written of it. It returns how long the plan took. A slow API server takes
+// no processor from the scheduling loop, so writes do not count.
+func (r *Room) Look(ctx context.Context) (took time.Duration) {
 	if !r.tracker.Leadership.Leads() || r.pruned {
-		return
+		return 0
 	}
 	now := r.clock.Now()
 	r.settle(ctx, now)
 	next := r.signature()
 	if next == r.last && !r.unsaid && now.Sub(r.madeAt) < freshness {
-		return
+		return 0
 	}
 	r.last, r.madeAt, r.unsaid = next, now, false
+	begun := r.clock.Now()
 	snapshot := r.survey.take(now)
 	if snapshot == nil {
-		return
+		return r.clock.Since(begun)
 	}
-	begun := time.Now()
 	starts := timeline.Plan(&snapshot.Cluster)
-	r.tracker.Metrics.Plans.WithLabelValues().Observe(time.Since(begun).Seconds())
+	took = r.clock.Since(begun)
+	r.tracker.Metrics.Plans.WithLabelValues().Observe(took.Seconds())
 	r.tracker.Metrics.PlanGangs.Set(float64(len(starts)))
 	for i := range starts {
 		r.tell(ctx, snapshot, i, &starts[i])
 	}
+	return took
 }
 
 func (r *Room) signature() signature {

@@ -80,10 +80,10 @@ func TestTenQuestions(t *testing.T) {
 func TestAPageOfAPodAndOfAPodGroup(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
-	s.AddNodes(1, "cpu", "2500m") // small pods of other tests may be on it, too
-	s.CreateGroup(mustertesting.MakePodGroup("gang").MinMember(3).MinResources("cpu", "3"))
+	s.AddNodes(1, "cpu", "4", "memory", "2500Gi") // no node of another test could hold one of the pods
+	s.CreateGroup(mustertesting.MakePodGroup("gang").MinMember(3).MinResources("memory", "3000Gi"))
 	for _, name := range []string{"a", "b", "c"} {
-		s.CreatePod(mustertesting.MakePod(name).Group("gang").SchedulerName("muster").Requests("cpu", "1"))
+		s.CreatePod(mustertesting.MakePod(name).Group("gang").SchedulerName("muster").Requests("memory", "1000Gi"))
 	}
 	s.Soon("the pods say why they wait", func() bool {
 		for _, c := range s.Pod("a").Status.Conditions {
