@@ -33,7 +33,7 @@ const (
 	// fewest is how many Jobs the good neighbour runs at least.
 	fewest = 10
 	// deletionTimeout is how long Kubernetes may take to delete some thousand objects.
-	deletionTimeout = 3 * time.Minute
+	deletionTimeout = 8 * time.Minute
 	// maxMemory bounds the resident memory of each of Muster's programs, in kB as the kernel counts.
 	maxMemory = 512 << 10
 )

@@ -1,6 +1,7 @@
 package program_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,9 +19,7 @@ import (
 func TestTheSecondRunHasTheEstimateOfTheFirst(t *testing.T) {
 	const namespace = metav1.NamespaceDefault
 	ctx, jobs := t.Context(), muster.BatchV1alpha1().Jobs(namespace)
-	node := mustertesting.MakeNode("estimates").Allocatable("cpu", "1", "memory", "1Gi", "pods", "10").Obj()
-	_, err := kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
-	require.NoError(t, err, "the queue admits what there is room for")
+	node := addNode(t, "estimates")
 	eventually(t, "the service account of the namespace", func() bool {
 		_, err := kube.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil
@@ -46,7 +45,7 @@ func TestTheSecondRunHasTheEstimateOfTheFirst(t *testing.T) {
 	p.awaitReady()
 	first := submit("estimated-1")
 	assert.Nil(t, estimateOf(first))
-	runToItsEnd(t, first, node.Name)
+	runToItsEnd(t, first, node)
 	assert.Equal(t, 0, p.stop())
 	assert.Empty(t, p.errors())
 	kept, err := kube.CoreV1().ConfigMaps("muster-system").Get(ctx, runs.Name, metav1.GetOptions{})
@@ -69,6 +68,18 @@ func TestTheSecondRunHasTheEstimateOfTheFirst(t *testing.T) {
 	assert.Equal(t, "1h30m0s", third.Runtime.Duration.String())
 	assert.Equal(t, schedulingv1beta1.EstimateFromUser, third.Source)
 	assert.Equal(t, 0, p.stop())
+}
+
+// addNode adds a node until the test ends: a queue admits what there is room for. It returns its name.
+func addNode(t *testing.T, name string) string {
+	t.Helper()
+	node := mustertesting.MakeNode(name).Allocatable("cpu", "1", "memory", "1Gi", "pods", "10").Obj()
+	_, err := kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		assert.NoError(t, kube.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}))
+	})
+	return name
 }
 
 // runToItsEnd binds the pod of a Job of one, has it succeed, and waits until the Job is completed.

@@ -302,11 +302,9 @@ func TestTasksDependAsTheFlagSays(t *testing.T) {
 	exists := func(name string) func() bool {
 		return func() bool { _, err := pods.Get(ctx, name, metav1.GetOptions{}); return err == nil }
 	}
-	node := mustertesting.MakeNode("room").Allocatable("cpu", "1", "memory", "1Gi", "pods", "10").Obj()
-	_, err := kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
-	require.NoError(t, err, "the queue admits what there is room for")
+	addNode(t, "room")
 	job := mustertesting.MakeJob("depends").Task(mustertesting.MakeTask("serve", 1)).Task(mustertesting.MakeTask("ask", 1).DependsOn("serve")).Obj()
-	_, err = muster.BatchV1alpha1().Jobs(namespace).Create(ctx, job, metav1.CreateOptions{})
+	_, err := muster.BatchV1alpha1().Jobs(namespace).Create(ctx, job, metav1.CreateOptions{})
 	require.NoError(t, err)
 	eventually(t, "the task that the other depends on", exists("depends-serve-0"))
 	serve, err := pods.Get(ctx, "depends-serve-0", metav1.GetOptions{})
