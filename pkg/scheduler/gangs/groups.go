@@ -21,6 +21,8 @@ func (t *store) groupOf(g *gang.Group, m *gang.Member) *placement.Problem {
 		InGang:   gang.IsMember,
 		Priority: priority,
 		Held:     t.WaitList.AssumedByOthers(g, priority),
+		EndOf:    t.EndOf,
+		Now:      t.Clock.Now(),
 	}
 	for _, reserved := range t.WaitList.ReservedFrom(g, gang.Requests(members)) {
 		if !reserved.Start.IsZero() {

@@ -3,15 +3,19 @@ package coscheduling
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/reservations"
+	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -119,4 +123,25 @@ func TestAGroupWaitsForItsPods(t *testing.T) {
 	assert.Contains(t, w.tracker.Gate(pods[2]), "enough pods of its sub group")
 	w.tracker.SetPod(pods[3])
 	assert.Empty(t, w.tracker.Gate(pods[2]))
+}
+
+// TestASurplusGroupLeavesRoomToAStart: a gang that ranks before it is to start on all nodes. No pod there has a known end.
+func TestASurplusGroupLeavesRoomToAStart(t *testing.T) {
+	w := worldOf(t, &network{hyperNodes: []topology.HyperNode{rack("a", 1), rack("b", 1)}})
+	pods := w.groupedGang(2)
+	w.startGroup(t, pods)
+	large, book, now := state.Key{Namespace: "default", Name: "large"}, w.tracker.WaitList.Book, w.clock.Now()
+	whole := resources.List{corev1.ResourceCPU: 4000}
+	book.SetBounds(reservations.Bounds{Starts: true})
+	book.WaitForRoom(large, reservations.Rank{}, nil, now)
+	book.ReserveNodes(large, reservations.Choice{
+		Places: map[types.UID]string{"l-0": "a-0", "l-1": "a-1", "l-2": "b-0", "l-3": "b-1"}, Start: now.Add(time.Hour),
+		Amounts: map[string]resources.List{"a-0": whole, "a-1": whole, "b-0": whole, "b-1": whole},
+	}, now)
+	require.Empty(t, w.tracker.Gate(pods[2]))
+	_, _, status := w.preFilter(t, pods[2])
+	assert.Contains(t, status.Message(), "that start together find no room")
+	book.Forget(large)
+	_, _, status = w.preFilter(t, pods[2])
+	assert.True(t, status.IsSuccess(), "%v", status)
 }
