@@ -138,7 +138,7 @@ func Namespace(ctx context.Context, t *testing.T, kube kubernetes.Interface) str
 	return name
 }
 
-// RemovePods removes pods at once. The client sends a request twice when its connection is lost, and may be told then that a pod is gone.
+// RemovePods removes pods at once. A client that loses its connection sends a request twice, and may find a pod gone then.
 func RemovePods(ctx context.Context, t require.TestingT, kube kubernetes.Interface, namespace string, names ...string) {
 	for _, name := range names {
 		err := kube.CoreV1().Pods(namespace).Delete(ctx, name, *metav1.NewDeleteOptions(0))
