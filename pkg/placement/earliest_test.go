@@ -133,6 +133,7 @@ func TestWhatIsKeptFromAGang(t *testing.T) {
 		"all where it is free already": {[]Kept{keptOn("n3", 3, 10, 60)}, []int64{2, 2, 1}},
 		"what comes free too late":     {[]Kept{keptOn("n2", 2, 10, 60)}, []int64{2, 0, 4}},
 		"a part":                       {[]Kept{keptOn("n1", 3, 10, 60)}, []int64{1, 2, 4}},
+		"what comes free for one only": {[]Kept{keptOn("n1", 2, 10, 60), keptOn("n1", 2, 20, 60)}, []int64{0, 2, 4}},
 		"for each of two reservations": {[]Kept{keptOn("n3", 1, 10, 60), keptOn("n3", 2, 20, 60)}, []int64{2, 2, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -121,11 +121,19 @@ func (p *Problem) on(ctx context.Context, profile Profile, m *members, nodes []f
 // heldOn is what is assumed by other gangs on a node, and what is kept there for others.
 func (p *Problem) heldOn(node fwk.NodeInfo) resources.List {
 	name := node.Node().Name
-	held := p.Held[name]
+	held, used := p.Held[name], resources.List{}
 	for _, kept := range p.Kept {
 		if amounts := kept.Amounts[name]; len(amounts) > 0 {
+			ending := EndingOn(node, slices.Collect(maps.Keys(amounts)), p.EndOf)
+			own := kept.On(name, func(by time.Time) resources.List {
+				left := ending(by)
+				left.Sub(used)
+				return left
+			})
 			held = held.Clone()
-			held.Add(kept.On(name, EndingOn(node, slices.Collect(maps.Keys(amounts)), p.EndOf)))
+			held.Add(own)
+			used.Add(amounts) // what comes free does so for one of them
+			used.Sub(own)
 		}
 	}
 	return held

@@ -62,7 +62,7 @@ func (n *Nodes[K]) KeptOn(node string, ending func(by time.Time) resources.List)
 	}
 	kept, comes := resources.List{}, ending(n.Start)
 	for name, amount := range amounts {
-		if left := amount - comes[name]; left > 0 {
+		if left := amount - max(0, comes[name]); left > 0 {
 			kept[name] = left
 		}
 	}
@@ -102,9 +102,12 @@ func (k Kept[K]) Bars(node string, free, requests resources.List, ending func(by
 	if !k.On(node) {
 		return false
 	}
-	kept := resources.List{}
+	kept, used := resources.List{}, resources.List{}
 	for _, n := range k {
-		kept.Add(n.KeptOn(node, ending))
+		own := n.KeptOn(node, without(used, ending))
+		kept.Add(own)
+		used.Add(n.Amounts[node])
+		used.Sub(own)
 	}
 	for name, amount := range requests {
 		if amount > 0 && amount > free[name]-kept[name] {
@@ -112,6 +115,15 @@ func (k Kept[K]) Bars(node string, free, requests resources.List, ending func(by
 		}
 	}
 	return false
+}
+
+// without is what ends and is not used by another reservation: what comes free does so for one of them.
+func without(used resources.List, ending func(by time.Time) resources.List) func(by time.Time) resources.List {
+	return func(by time.Time) resources.List {
+		left := ending(by).Clone()
+		left.Sub(used)
+		return left
+	}
 }
 
 // Nodes returns the reservation that holds against all queues, nil if there is none.

@@ -123,6 +123,35 @@ func TestWhatAStartKeeps(t *testing.T) {
 	assert.False(t, both.Bars("other", cpu(4), cpu(4), ending(0)))
 }
 
+// TestWhatComesFreeDoesSoForOneStart: two reservations on a node do not both count on the same room.
+func TestWhatComesFreeDoesSoForOneStart(t *testing.T) {
+	reserved := func(cores int64, seconds int) *Nodes[string] {
+		return &Nodes[string]{Amounts: map[string]resources.List{"n": cpu(cores)}, Start: at(seconds)}
+	}
+	const free, endsAt50, endsAt150 = 4, 6, 2
+	ending := func(by time.Time) resources.List {
+		if by.Before(at(150)) {
+			return cpu(endsAt50)
+		}
+		return cpu(endsAt50 + endsAt150)
+	}
+	for name, c := range map[string]struct {
+		kept Kept[string]
+		left int64 // of what is free
+	}{
+		"one":                               {Kept[string]{reserved(5, 100)}, 4},
+		"two that start together":           {Kept[string]{reserved(5, 100), reserved(5, 100)}, 0},
+		"smaller ones":                      {Kept[string]{reserved(4, 100), reserved(3, 100)}, 3},
+		"the second has more":               {Kept[string]{reserved(5, 100), reserved(5, 200)}, 2},
+		"the later one first, to be safe":   {Kept[string]{reserved(5, 200), reserved(5, 100)}, 0},
+		"one without a start uses none":     {Kept[string]{reserved(5, 100), {Amounts: map[string]resources.List{"n": cpu(3)}}}, 1},
+		"the later one uses all that comes": {Kept[string]{reserved(8, 200), reserved(2, 100)}, 2},
+	} {
+		assert.False(t, c.kept.Bars("n", cpu(free), cpu(c.left), ending), name)
+		assert.True(t, c.kept.Bars("n", cpu(free), cpu(c.left+1), ending), name)
+	}
+}
+
 // TestTheFirstOfAllStartsHoldsAgainstAllQueues, the others within their own.
 func TestTheFirstOfAllStartsHoldsAgainstAllQueues(t *testing.T) {
 	b := withStarts()
