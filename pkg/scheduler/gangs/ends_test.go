@@ -12,6 +12,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -164,4 +165,36 @@ func TestWhoIsLetPastAStart(t *testing.T) {
 	}
 	require.Empty(t, tr.Gate(older))
 	assert.Empty(t, tr.Decisions.Snapshot(older).Problem.Kept)
+}
+
+// TestAGangWithoutPlacesIsNotAskedAgainAtOnce: a decision may find neither places to reserve nor a reason why there are none, as for groups that are
+// bound to several domains.
+func TestAGangWithoutPlacesIsNotAskedAgainAtOnce(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	args := testArgs
+	args.ReservationDepth, args.MaxOvertakeTime.Duration = 1, time.Hour
+	require.NoError(t, tr.Configure("muster", args))
+	pods := gangOf(tr, "g", 2, 2)
+	refuse := func(onlyWithStart bool) {
+		require.Empty(t, tr.Gate(pods[0]))
+		s := tr.Decisions.Snapshot(pods[0])
+		require.NotNil(t, s)
+		require.True(t, s.Problem.Reserve)
+		require.Equal(t, onlyWithStart, s.Problem.OnlyWithStart)
+		_, ok := tr.Decisions.Commit(s, no(s, "no domain", pods[0], "NodeResourcesFit"))
+		require.True(t, ok)
+	}
+	tick := func(after time.Duration) (decided bool) {
+		clock.Step(after)
+		dispatch.NewDispatcher(tr).Tick()
+		return tr.Gangs[keyNamed("g")].Refusal.Woken
+	}
+	refuse(true)
+	assert.False(t, tick(time.Second))
+	assert.True(t, tick(time.Minute))
+	refuse(true)
+	assert.True(t, tick(time.Hour), "it is starving")
+	refuse(false)
+	assert.False(t, tick(time.Second))
+	assert.True(t, tick(time.Minute))
 }
