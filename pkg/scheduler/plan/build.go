@@ -89,7 +89,8 @@ func (b *builder) addStarting(s *start) {
 	if s.runs > 0 {
 		of.end = b.Cluster.Now.Add(s.runs)
 	}
-	for _, m := range s.members {
+	for i := range s.members {
+		m := &s.members[i]
 		node, known := b.nodeAt[m.Node]
 		if _, isBound := b.seen[m.UID]; known && !isBound {
 			b.Cluster.Nodes[node].Sub(m.Requests)

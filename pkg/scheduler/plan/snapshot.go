@@ -118,14 +118,15 @@ type start struct {
 	owner   Owner
 	account string
 	runs    time.Duration
-	members []*gang.Member
+	members []gang.Member // copies: the scheduling loop changes them
 }
 
 func startOf(t *gangs.Tracker, g *gang.Group) start {
-	return start{
-		owner: Owner{g.Key.Namespace, g.Key.Name}, account: g.PodGroup.Account, runs: t.EstimateOf(g).For,
-		members: append(g.In(gang.Reserved), g.In(gang.Released)...),
+	starting := start{owner: Owner{g.Key.Namespace, g.Key.Name}, account: g.PodGroup.Account, runs: t.EstimateOf(g).For}
+	for _, m := range append(g.In(gang.Reserved), g.In(gang.Released)...) {
+		starting.members = append(starting.members, *m)
 	}
+	return starting
 }
 
 // take makes a snapshot. It is nil if no gang waits.
