@@ -44,9 +44,21 @@ func (h *Past) Ended(r Run, took, stated time.Duration) {
 	e := h.use(r.kind())
 	e.last = [2]time.Duration{min(max(took, shortest), Longest), e.last[0]}
 	if stated > 0 {
-		h.use(r.owner()).judge(took/understated > stated)
+		h.use(r.owner()).judge(isUnderstated(took, stated))
 	}
 }
+
+// Failed notes that a run took some time and was not successful. It says nothing of how long others take. But one that took much longer than
+// stated shows what the word of its user is worth. It says whether anything was noted.
+func (h *Past) Failed(r Run, took, stated time.Duration) bool {
+	if !isUnderstated(took, stated) {
+		return false
+	}
+	h.use(r.owner()).judge(true)
+	return true
+}
+
+func isUnderstated(took, stated time.Duration) bool { return stated > 0 && took/understated > stated }
 
 // judge notes whether a run took much longer than stated.
 func (e *entry) judge(lie bool) {

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -262,8 +264,13 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 			if ended || last.Status.Version != next.Status.Version || last.Status.Succeeded != next.Status.Succeeded {
 				c.gather(next.Namespace + "/" + batchv1alpha1.PodGroupName(next))
 			}
-			if last.Status.State.Phase != next.Status.State.Phase && next.Status.State.Phase == batchv1alpha1.Completed {
-				c.jobEnded(next)
+			if last.Status.State.Phase != next.Status.State.Phase && phase.Ended(next.Status.State.Phase) {
+				c.jobEnded(next, ptr.Deref(next.Status.CompletionTime, metav1.Time{}).Time)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if job, ok := worker.LastKnown[*batchv1alpha1.Job](obj); ok && phase.Runs(job.Status.State.Phase) {
+				c.jobEnded(job, c.clock.Now())
 			}
 		},
 	}

@@ -149,9 +149,9 @@ func (c *Controller) tellNotUsed(group *schedulingv1beta1.PodGroup, message stri
 	}
 }
 
-// jobEnded notes how long the last run of a Job took that has completed, from when its minimum had nodes. Its PodGroup says when that was. It goes
-// when the Job ends.
-func (c *Controller) jobEnded(job *batchv1alpha1.Job) {
+// jobEnded notes how long the last run of a Job took that has ended, or is deleted, from when its minimum had nodes. Its PodGroup says when that
+// was. It goes when the Job ends.
+func (c *Controller) jobEnded(job *batchv1alpha1.Job, ended time.Time) {
 	var began time.Time
 	group, err := c.groups.PodGroups(job.Namespace).Get(batchv1alpha1.PodGroupName(job))
 	if err == nil && ptr.Deref(group.Status.JobVersion, -1) == job.Status.Version {
@@ -160,14 +160,18 @@ func (c *Controller) jobEnded(job *batchv1alpha1.Job) {
 	if job.Status.RetryCount == 0 && job.Status.StartTime != nil {
 		began = earliest(began, job.Status.StartTime.Time)
 	}
-	if began.IsZero() || job.Status.CompletionTime == nil {
+	if began.IsZero() || ended.IsZero() {
 		return
 	}
 	stated := ptr.Deref(job.Spec.RunningEstimate, metav1.Duration{}).Duration
 	if stated == 0 {
 		stated, _ = runtimes.Stated(job) // the PodGroup has the annotations of its Job
 	}
-	c.runs.Ended(runOfJob(job), job.Status.CompletionTime.Sub(began), stated)
+	if job.Status.State.Phase != batchv1alpha1.Completed {
+		c.runs.Failed(runOfJob(job), ended.Sub(began), stated)
+		return
+	}
+	c.runs.Ended(runOfJob(job), ended.Sub(began), stated)
 }
 
 // groupEnded notes how long a PodGroup took that no Job of ours controls, and that has completed.

@@ -169,6 +169,39 @@ func TestJobsHaveAHistory(t *testing.T) {
 	assert.Equal(t, 10*time.Minute, estimate(job("test-2")).Runtime.Duration, "from when the last run began")
 }
 
+// TestALieIsOneWithoutSuccess: a Job that fails, or is deleted when it has done its work, tells of the word of its user, too.
+func TestALieIsOneWithoutSuccess(t *testing.T) {
+	for name, end := range map[string]func(*stage, *batchv1alpha1.Job){
+		"it fails": func(s *stage, job *batchv1alpha1.Job) {
+			failed := job.DeepCopy()
+			failed.Status.State.Phase, failed.Status.CompletionTime = batchv1alpha1.Failed, &metav1.Time{Time: s.time.Now()}
+			s.jobHandler().OnUpdate(job, failed)
+		},
+		"it is deleted": func(s *stage, job *batchv1alpha1.Job) { s.jobHandler().OnDelete(job) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := leader(t)
+			distrusted := func(took time.Duration) bool {
+				job := mustertesting.MakeJob("train").UID("train").Queue("q").Task(mustertesting.MakeTask("worker", 2)).Obj()
+				job.Spec.RunningEstimate = &metav1.Duration{Duration: 10 * time.Minute}
+				job.Status.State.Phase, job.Status.StartTime = batchv1alpha1.Running, &metav1.Time{Time: s.time.Now().Add(-took)}
+				end(s, job)
+				s.cache(job)
+				group := mustertesting.MakePodGroup(batchv1alpha1.PodGroupName(job)).Owner(job).Queue("q").Obj()
+				group.Annotations = stated("10m")
+				return s.runs.Find(s.factsOf(group, nil)).Distrusted
+			}
+			for range 3 {
+				assert.False(t, distrusted(19*time.Minute), "that is no lie")
+			}
+			assert.False(t, distrusted(time.Hour))
+			assert.False(t, distrusted(time.Hour))
+			assert.False(t, distrusted(time.Minute), "and it proves nothing to fail soon")
+			assert.True(t, distrusted(time.Hour))
+		})
+	}
+}
+
 // TestAnEstimateIsSteady: it is written again only if it says something else. A gang that runs keeps its own.
 func TestAnEstimateIsSteady(t *testing.T) {
 	s := leader(t)

@@ -61,6 +61,15 @@ func (r *Runs) Ended(run runtimes.Run, took, stated time.Duration) {
 	}
 }
 
+// Failed notes that a run took some time and was not successful. It counts only if it took much longer than stated.
+func (r *Runs) Failed(run runtimes.Run, took, stated time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.history != nil && r.history.Failed(run, took, stated) {
+		r.changed = true
+	}
+}
+
 // Find finds how long something is expected to run.
 func (r *Runs) Find(f runtimes.Facts) runtimes.Finding {
 	r.mu.Lock()
