@@ -167,8 +167,8 @@ func TestWhoIsLetPastAStart(t *testing.T) {
 	assert.Empty(t, tr.Decisions.Snapshot(older).Problem.Kept)
 }
 
-// TestAGangWithoutPlacesIsNotAskedAgainAtOnce: a decision may find neither places to reserve nor a reason why there are none, as for groups that are
-// bound to several domains.
+// TestAGangWithoutPlacesIsNotAskedAgainAtOnce: a decision may find neither places to reserve nor a reason why there are none. Groups that are
+// bound to several domains had such ones.
 func TestAGangWithoutPlacesIsNotAskedAgainAtOnce(t *testing.T) {
 	tr, clock := newTestTracker(t)
 	args := testArgs
