@@ -149,8 +149,8 @@ func (c *Controller) tellNotUsed(group *schedulingv1beta1.PodGroup, message stri
 	}
 }
 
-// jobEnded notes how long the last run of a Job took that has ended, or is deleted, from when its minimum had nodes. Its PodGroup says when that
-// was. It goes when the Job ends.
+// jobEnded notes how long the last run of a Job took, from when its minimum had nodes. Its PodGroup says when that was. It goes when the Job
+// ends. The Job has ended, or is deleted.
 func (c *Controller) jobEnded(job *batchv1alpha1.Job, ended time.Time) {
 	var began time.Time
 	group, err := c.groups.PodGroups(job.Namespace).Get(batchv1alpha1.PodGroupName(job))

@@ -169,7 +169,7 @@ func TestJobsHaveAHistory(t *testing.T) {
 	assert.Equal(t, 10*time.Minute, estimate(job("test-2")).Runtime.Duration, "from when the last run began")
 }
 
-// TestALieIsOneWithoutSuccess: a Job that fails, or is deleted when it has done its work, tells of the word of its user, too.
+// TestALieIsOneWithoutSuccess: a Job may fail, or be deleted when it has done its work. It tells what the word of its user is worth.
 func TestALieIsOneWithoutSuccess(t *testing.T) {
 	for name, end := range map[string]func(*stage, *batchv1alpha1.Job){
 		"it fails": func(s *stage, job *batchv1alpha1.Job) {
