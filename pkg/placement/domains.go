@@ -11,7 +11,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-sched/muster/pkg/gang"
-	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/topology"
 )
 
@@ -23,9 +22,9 @@ type domains struct {
 	*view
 	problem  *Problem
 	topology *Topology
-	slots    [][]int // of each demand, of each node of the tree
-	free     []resources.List
-	infoOf   []int // of each node of the tree: its index in the view, -1 if it is not in the snapshot
+	slots    [][]int  // of each demand, of each node of the tree; see exactly
+	asked    [][]bool // of each demand, of each node of the tree
+	infoOf   []int    // of each node of the tree: its index in the view, -1 if it is not in the snapshot
 	units    []unit
 }
 
@@ -35,37 +34,66 @@ type unit struct {
 	sets [][][]*gang.Member // of each set that has these numbers, the members of each demand
 }
 
-// domainsOf counts the pods of each demand on each node. Filters are asked once per demand and node.
+// domainsOf is the view of a problem by domains. How many pods of each demand a node holds is known by amounts, which is quick. The filters are
+// asked only about nodes of domains that are tried.
 func (p *Problem) domainsOf(v *view) *domains {
 	tree := p.Topology.Tree
-	d := &domains{view: v, problem: p, topology: p.Topology, infoOf: make([]int, len(tree.Nodes)), free: freeOf(v.nodes)}
+	d := &domains{view: v, problem: p, topology: p.Topology, infoOf: make([]int, len(tree.Nodes))}
 	for n := range d.infoOf {
 		d.infoOf[n] = -1
 	}
 	for n := range v.nodes {
-		if at := tree.IndexOf(v.nodes[n].Name); at >= 0 {
+		name := v.nodes[n].Name
+		if name == "" {
+			name = v.infos[n].Node().Name
+		}
+		if at := tree.IndexOf(name); at >= 0 {
 			d.infoOf[at] = n
 		}
 	}
 	for demand := range v.demands {
 		slots := make([]int, len(tree.Nodes))
 		for at, n := range d.infoOf {
-			if n < 0 {
-				continue
-			}
-			if count := Slots(v.demands[demand], v.nodes[n].Free); count > 0 && v.fits(demand, n) {
-				slots[at] = count
+			if n >= 0 {
+				slots[at] = v.mostOn(demand, n)
 			}
 		}
-		d.slots = append(d.slots, slots)
+		d.slots, d.asked = append(d.slots, slots), append(d.asked, make([]bool, len(tree.Nodes)))
 	}
 	d.units = d.unitsOf(p.Members)
 	return d
 }
 
+// exactly is how many pods of a demand a node of the tree holds. The filters are asked once.
+func (d *domains) exactly(demand, at int) int {
+	slots, n := &d.slots[demand][at], d.infoOf[at]
+	if *slots == 0 || d.asked[demand][at] {
+		return *slots
+	}
+	d.asked[demand][at] = true
+	d.measureOnce(n)
+	if *slots = min(*slots, d.mostOn(demand, n)); *slots > 0 && !d.fits(demand, n) {
+		*slots = 0
+	}
+	return *slots
+}
+
+// exactlyAll has the filters asked about all nodes.
+func (d *domains) exactlyAll() {
+	for at, n := range d.infoOf {
+		if n < 0 {
+			continue
+		}
+		d.measureOnce(n)
+		for demand := range d.demands {
+			d.exactly(demand, at)
+		}
+	}
+}
+
 // recount is how many more pods of a demand a node holds beside the pods that it is given.
 func (d *domains) recount(demand, at int, taken []int) int {
-	left := d.free[d.infoOf[at]].Clone()
+	left := d.nodes[d.infoOf[at]].Free.Clone()
 	for other, count := range taken {
 		if count > 0 {
 			left.Sub(d.demands[other].Requests.Scale(int64(count)))
@@ -202,7 +230,7 @@ func byRank(members []*gang.Member) []*gang.Member {
 
 // request is the members as the tree sees them.
 func (d *domains) request() *topology.Request {
-	r := &topology.Request{Slots: d.slots, Bound: d.topology.Bound, BoundOn: d.topology.held()}
+	r := &topology.Request{Slots: d.slots, Exact: d.exactly, Bound: d.topology.Bound, BoundOn: d.topology.held()}
 	if len(d.demands) > 1 {
 		r.Recount = d.recount
 	}
@@ -214,11 +242,16 @@ func (d *domains) request() *topology.Request {
 
 // withSpare adds the members that wait beyond the minimum, if all of them are of known demands.
 func (d *domains) withSpare(r *topology.Request) *topology.Request {
+	for _, demand := range d.demands {
+		r.All = append(r.All, demand.Count)
+	}
+	if len(d.problem.Spare) == 0 {
+		return r
+	}
 	classifier := classifierFor(d.profile, slices.Concat(d.problem.Members, d.problem.Spare))
 	demandOf := map[string]int{}
 	for demand, class := range d.classes {
 		demandOf[classifier.classOf(class[0])] = demand
-		r.All = append(r.All, len(class))
 	}
 	for _, m := range d.problem.Spare {
 		demand, known := demandOf[classifier.classOf(m)]
@@ -296,7 +329,7 @@ func (p *Planner) DecideWithin(ctx context.Context, problem *Problem, nodes []fw
 		return p.Decide(ctx, problem, nodes)
 	}
 	m := membersOf(p.profile, problem.Members)
-	d := problem.domainsOf(problem.on(ctx, p.profile, m, nodes))
+	d := problem.domainsOf(problem.notYetOn(ctx, p.profile, m, nodes))
 	search := d.topology.Tree.NewSearch(d.withSpare(d.request()))
 	tries := 0
 	for choice := search.Next(); choice != nil && tries < maxDomainTries; choice = search.Next() {
@@ -311,11 +344,11 @@ func (p *Planner) DecideWithin(ctx context.Context, problem *Problem, nodes []fw
 	return p.refuseDomains(ctx, problem, d, nodes, tries > 0 || search.IsUncertain())
 }
 
-// within is the problem in one domain. Room is reserved for the members if that is asked for, unless groups have bounds of their own.
+// within is the problem in one domain. Room is reserved for the members if that is asked for.
 func (d *domains) within(domain int, reserve bool) *Problem {
 	inside := *d.problem
 	inside.Topology, inside.Nodes = nil, sets.New(d.topology.Tree.Names(domain)...)
-	if !reserve || d.isDivided() {
+	if !reserve {
 		inside.Reserve, inside.Reserved, inside.Renew = false, nil, false
 	}
 	return &inside
@@ -390,4 +423,65 @@ func (d *domains) seatIn(p *Planner, domain int, nodes []fwk.NodeInfo, seat *Sea
 	}
 	seat.Places = free.places(choice)
 	return true
+}
+
+// reserveApart reserves room in a domain for groups with bounds of their own: the places where all groups fit, each within its bound, when the
+// pods have ended that the gang may wait for. So the domain of each group has room kept. Which group takes which is decided when it starts.
+func (d *domains) reserveApart(domain int, nodes []fwk.NodeInfo) *Decision {
+	reserved := &Decision{}
+	if !d.problem.Reserve || !d.isCounted() {
+		return reserved
+	}
+	inside := d.within(domain, true)
+	v := inside.on(d.ctx, d.profile, d.members, inside.within(nodes))
+	v.apart = d.placesApart
+	reserved.Reserve = v.chooseReservation(inside)
+	reserved.NoPlaces, reserved.NoStart = reserved.Reserve == nil && !inside.OnlyWithStart, reserved.Reserve == nil && inside.OnlyWithStart
+	return reserved
+}
+
+// placesApart finds places for groups in the cluster as it will be: the earlier places if these are enough.
+func (d *domains) placesApart(later *view, avoid sets.Set[string], before [][]Place) ([][]Place, bool) {
+	again := d.problem.domainsOf(later)
+	again.onlyOn(before)
+	if places, ok := again.pack(); ok {
+		return places, true
+	}
+	anew := d.problem.domainsOf(later)
+	for at, n := range anew.infoOf {
+		if n >= 0 && avoid.Has(later.nodes[n].Name) {
+			for demand := range anew.slots {
+				anew.slots[demand][at] = 0
+			}
+		}
+	}
+	return anew.pack()
+}
+
+// onlyOn leaves the members some places only.
+func (d *domains) onlyOn(places [][]Place) {
+	for demand := range d.slots {
+		most := map[int]int{}
+		for _, place := range places[demand] {
+			most[place.Node] = place.Count
+		}
+		for at, n := range d.infoOf {
+			d.slots[demand][at] = min(d.slots[demand][at], most[n])
+		}
+	}
+}
+
+// pack finds places for all members.
+func (d *domains) pack() ([][]Place, bool) {
+	choice := d.topology.Tree.NewSearch(d.request()).Next()
+	if choice == nil {
+		return nil, false
+	}
+	places := make([][]Place, len(d.demands))
+	for _, unit := range choice.Places {
+		for _, place := range unit {
+			places[place.Class] = append(places[place.Class], Place{Node: d.infoOf[place.Node], Count: place.Count})
+		}
+	}
+	return places, true
 }

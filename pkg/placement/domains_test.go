@@ -1,7 +1,9 @@
 package placement
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"testing"
@@ -117,6 +119,39 @@ func TestTheFiltersDecideWhichRack(t *testing.T) {
 	assert.Equal(t, `no domain within tier 1 has room for the 5 members that start together; tier 1 (rack): 4 of 5 fit in b/b2 (short of cpu; 2 of 3 nodes are out: node(s) were unschedulable); it would not fit into an empty cluster either`, decision.Message)
 }
 
+// noting notes about which nodes the filters are asked.
+type noting struct {
+	Profile
+	asked map[string]bool
+}
+
+func (p noting) RunFilterPluginsWithNominatedPods(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	p.asked[node.Node().Name] = true
+	return p.Profile.RunFilterPluginsWithNominatedPods(ctx, cycle, pod, node)
+}
+
+// TestTheFiltersAreAskedInFewRacks: only about the nodes of a rack that has room by amounts. The next one is asked about if the filters leave too little.
+func TestTheFiltersAreAskedInFewRacks(t *testing.T) {
+	for cordoned, want := range map[string][]string{"": {"b1"}, "b1-0": {"b1", "a1"}} {
+		nodes := racks()
+		for _, node := range nodes {
+			node.Spec.Unschedulable = node.Name == cordoned
+		}
+		planner, infos := plannerOn(t, nodes, in("x", "old", on("b1-1")))
+		profile := noting{planner.profile, map[string]bool{}}
+		planner.profile = profile
+		problem := problemOf(some(11, "w"))
+		problem.Topology = &Topology{Tree: treeByZone(infos), Bound: within(1)}
+		decision := planner.DecideWithin(t.Context(), problem, infos)
+		require.Equal(t, Possible, decision.Feasibility)
+		asked := map[string]bool{}
+		for node := range profile.asked {
+			asked[node[:2]] = true
+		}
+		assert.ElementsMatch(t, want, slices.Collect(maps.Keys(asked)), "cordoned: %q", cordoned)
+	}
+}
+
 func TestAReplacedMemberReturnsToItsRack(t *testing.T) {
 	planner, infos := plannerOn(t, racks(), slices.Concat(some(4, "x", on("a1-0")), some(4, "y", on("a2-1")))...)
 	problem := problemOf(some(1, "w"))
@@ -192,6 +227,43 @@ func TestRoomIsReservedInOneRack(t *testing.T) {
 	again := planner.DecideWithin(t.Context(), problem, infos)
 	require.NotNil(t, again.Reserve)
 	assert.Equal(t, decision.Reserve.Of, again.Reserve.Of)
+}
+
+// TestRoomIsReservedInARackForEachGroup: each group has a rack in which its places come free, and the places stay the same.
+func TestRoomIsReservedInARackForEachGroup(t *testing.T) {
+	pods := slices.Concat(some(4, "k", on("a1-0")), some(2, "m", on("a2-0")), some(4, "n", on("b1-1")), some(4, "o", on("b2-1")))
+	for _, pod := range pods {
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+	planner, infos := plannerOn(t, racks(), pods...)
+	one := within(1)
+	of := func(groups, size int) *Problem {
+		problem := ranks(problemOf(some(size*groups, "w")))
+		problem.Topology = &Topology{Tree: treeByZone(infos), Bound: within(2), GroupOf: func(m *gang.Member) (string, topology.Bound) {
+			return strconv.Itoa(m.Index / size), one
+		}}
+		problem.Reserve = true
+		return problem
+	}
+	problem := of(2, 10)
+	decision := planner.DecideWithin(t.Context(), problem, infos)
+	assert.Equal(t, Impossible, decision.Feasibility)
+	require.NotNil(t, decision.Reserve)
+	inRack := map[string]int{}
+	for _, node := range decision.Reserve.Of {
+		inRack[node[:2]]++
+	}
+	assert.Equal(t, map[string]int{"a1": 10, "a2": 10}, inRack, "the row with most room now, and no rack has two groups")
+	assert.Contains(t, decision.Message, "; room is being reserved for it in a")
+
+	problem.Reserved = decision.Reserve.Of
+	again := planner.DecideWithin(t.Context(), problem, infos)
+	require.NotNil(t, again.Reserve)
+	assert.Equal(t, decision.Reserve.Of, again.Reserve.Of)
+
+	more := planner.DecideWithin(t.Context(), of(3, 7), infos)
+	assert.Nil(t, more.Reserve, "an empty row has room for 24 pods, and for two such groups")
+	assert.True(t, more.NoPlaces)
 }
 
 // TestVictimsAreInOneRack: the rack with the cheapest victims, and none in another one.

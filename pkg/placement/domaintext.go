@@ -18,6 +18,7 @@ import (
 
 // refuseDomains is the decision on a gang that no domain holds. Room is reserved in the domain that lacks least.
 func (p *Planner) refuseDomains(ctx context.Context, problem *Problem, d *domains, nodes []fwk.NodeInfo, tried bool) *Decision {
+	d.exactlyAll()
 	tree := d.topology.Tree
 	inside := tree.CommonDomain(holdingNodes(d.topology))
 	refusal := &Decision{Feasibility: Impossible, Members: problem.Members, Rejected: d.examples(), Rejectors: sets.New(names.NodeResourcesFit)}
@@ -35,11 +36,8 @@ func (p *Planner) refuseDomains(ctx context.Context, problem *Problem, d *domain
 		return refusal
 	}
 	if problem.Reserve || problem.Reserved != nil {
-		in := p.Decide(ctx, d.within(target, true), nodes)
-		if in.Feasibility == Possible && !d.isDivided() {
-			if in.Order == nil {
-				in.Places = d.topology.ranked(membersOf(p.profile, in.Members), in.Places)
-			}
+		in := p.reserveIn(ctx, problem, d, target, nodes)
+		if in.Feasibility == Possible {
 			return in
 		}
 		refusal.Reserve, refusal.NoPlaces, refusal.NoStart = in.Reserve, in.NoPlaces, in.NoStart
@@ -49,6 +47,18 @@ func (p *Planner) refuseDomains(ctx context.Context, problem *Problem, d *domain
 	}
 	refusal.Rejectors = refusal.Rejectors.Union(d.rejectors)
 	return refusal
+}
+
+// reserveIn reserves room in a domain. It may find that the members fit there when its places have come free.
+func (p *Planner) reserveIn(ctx context.Context, problem *Problem, d *domains, target int, nodes []fwk.NodeInfo) *Decision {
+	if d.isDivided() {
+		return d.reserveApart(target, nodes)
+	}
+	in := p.Decide(ctx, d.within(target, true), nodes)
+	if in.Feasibility == Possible && in.Order == nil {
+		in.Places = problem.Topology.ranked(membersOf(p.profile, in.Members), in.Places)
+	}
+	return in
 }
 
 func holdingNodes(t *Topology) (nodes []string) {
@@ -177,13 +187,13 @@ func (d *domains) shortIn(domain int) string {
 		if n < 0 {
 			continue
 		}
-		if d.slots[worst][at] == 0 && Slots(d.demands[worst], d.free[n]) > 0 {
+		if d.slots[worst][at] == 0 && d.mostOn(worst, n) > 0 {
 			out++
 			continue
 		}
 		for name, amount := range d.demands[worst].Requests {
 			if amount > 0 {
-				slots[name] += int(max(0, d.free[n][name]) / amount)
+				slots[name] += int(max(0, d.nodes[n].Free[name]) / amount)
 			}
 		}
 	}

@@ -75,11 +75,14 @@ func (v *view) placesLater(p *Problem, w waiting, before [][]Place) ([][]Place, 
 
 // placesIn finds places in the cluster as it will be. It takes the earlier ones if possible, and no nodes that are to be avoided.
 func (v *view) placesIn(later *view, avoid sets.Set[string], before [][]Place) ([][]Place, bool) {
-	if v.constraints != nil {
+	if v.constraints != nil && v.apart == nil {
 		s := later.newSearch()
 		s.avoid = avoid
 		found, _ := s.run(v.nodesOf(before))
 		return found.Places, found.Feasibility == Possible
+	}
+	if v.apart != nil {
+		return v.apart(later, avoid, before)
 	}
 	fits := func(demand, node int) bool { return !avoid.Has(v.nodes[node].Name) && later.fits(demand, node) }
 	return PackLater(v.demands, v.nodes, freeOf(later.nodes), fits, before)

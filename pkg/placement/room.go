@@ -14,17 +14,19 @@ import (
 
 // FreeOn is the free amount of the named resources on a node. It may be below 0. Counting all resources of a node takes twice as long.
 func FreeOn(info fwk.NodeInfo, names []corev1.ResourceName) resources.List {
-	has, used := info.GetAllocatable(), info.GetRequested()
 	free := make(resources.List, len(names))
 	for _, name := range names {
-		switch name {
-		case corev1.ResourcePods:
-			free[name] = int64(has.GetAllowedPodNumber() - len(info.GetPods()))
-		default:
-			free[name] = resources.Left(amountOf(has, name), amountOf(used, name))
-		}
+		free[name] = leftOn(info, name)
 	}
 	return free
+}
+
+// leftOn is the free amount of a resource on a node.
+func leftOn(info fwk.NodeInfo, name corev1.ResourceName) int64 {
+	if name == corev1.ResourcePods {
+		return int64(info.GetAllocatable().GetAllowedPodNumber() - len(info.GetPods()))
+	}
+	return resources.Left(amountOf(info.GetAllocatable(), name), amountOf(info.GetRequested(), name))
 }
 
 // MayHold says whether a node has what a pod requests without all pods below a priority, by amounts alone.

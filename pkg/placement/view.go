@@ -87,7 +87,11 @@ type view struct {
 	nodes   []Node
 	names   []corev1.ResourceName // the resources that count
 	ended   *ended                // nil in a view of the cluster as it is
-	held    []resources.List      // on each node; the free room is without it
+	heldOn  func(fwk.NodeInfo) resources.List
+	isKept  func(*corev1.Pod) bool // of nominated pods
+	held    []resources.List       // on each node; the free room is without it
+	// apart finds places in the cluster as it will be for groups with bounds of their own. It is nil for other members.
+	apart func(later *view, avoid sets.Set[string], before [][]Place) ([][]Place, bool)
 	// nominated is what is kept on each node for pods that are nominated to it. The free room is without it.
 	nominated []resources.List
 
@@ -114,10 +118,11 @@ func (f *filterState) leaves(node string) bool {
 	return f.status.IsSuccess() && (f.nodes == nil || f.nodes.Has(node))
 }
 
-// newView makes a view of nodes. Room that is held on a node is not free, and neither is that of nominated pods which isKept accepts.
+// newView makes a view of nodes, of which none is measured yet. Room that is held on a node will not be free, and neither will that of nominated
+// pods which isKept accepts.
 func newView(ctx context.Context, profile Profile, m *members, infos []fwk.NodeInfo, held func(fwk.NodeInfo) resources.List, isKept func(*corev1.Pod) bool) *view {
 	v := &view{
-		members: m, ctx: ctx, profile: profile, demands: slices.Clone(m.demands), infos: infos,
+		members: m, ctx: ctx, profile: profile, demands: slices.Clone(m.demands), infos: infos, heldOn: held, isKept: isKept,
 		nodes: make([]Node, len(infos)), filters: make([]*filterState, len(m.demands)), refused: map[pair]bool{},
 		rejectors: sets.New[string](), reasons: sets.New[string](),
 	}
@@ -125,22 +130,40 @@ func newView(ctx context.Context, profile Profile, m *members, infos []fwk.NodeI
 	for d := range v.demands {
 		v.demands[d].Requests = only(v.names, v.demands[d].Requests)
 	}
-	for n, info := range infos {
-		free := FreeOn(info, v.names)
-		v.held[n], v.nominated[n] = held(info), v.keptForNominated(info.Node().Name, isKept)
-		free.Sub(v.held[n])
-		free.Sub(v.nominated[n])
-		v.nodes[n] = Node{Name: info.Node().Name, Free: free}
-	}
 	return v
+}
+
+// measure finds out what is free on a node.
+func (v *view) measure(n int) {
+	info := v.infos[n]
+	free := FreeOn(info, v.names)
+	v.held[n], v.nominated[n] = v.heldOn(info), v.keptForNominated(info.Node().Name)
+	free.Sub(v.held[n])
+	free.Sub(v.nominated[n])
+	v.nodes[n] = Node{Name: info.Node().Name, Free: free}
+}
+
+// measureOnce finds out what is free on a node if that is not known yet.
+func (v *view) measureOnce(n int) {
+	if v.nodes[n].Free == nil {
+		v.measure(n)
+	}
+}
+
+// mostOn is how many pods of a demand a node holds at most: by amounts, and where it is not measured yet as if nothing were kept for others.
+func (v *view) mostOn(demand, n int) int {
+	if v.nodes[n].Free != nil {
+		return Slots(v.demands[demand], v.nodes[n].Free)
+	}
+	return slotsIn(v.demands[demand], func(name corev1.ResourceName) int64 { return leftOn(v.infos[n], name) })
 }
 
 // keptForNominated is what pods request that are nominated to a node and that isKept accepts. It is nil for nothing. The filters count it for
 // one member, but not for several on a node.
-func (v *view) keptForNominated(node string, isKept func(*corev1.Pod) bool) resources.List {
+func (v *view) keptForNominated(node string) resources.List {
 	var kept resources.List
 	for _, info := range v.profile.NominatedPodsForNode(node) {
-		if isKept(info.GetPod()) {
+		if v.isKept(info.GetPod()) {
 			kept = kept.Clone()
 			kept.Add(freedBy(info, v.names))
 		}

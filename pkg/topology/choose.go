@@ -65,8 +65,11 @@ type Unit struct {
 
 // Request is a gang that needs nodes. A class is pods that cannot be told apart.
 type Request struct {
-	// Slots is how many pods of each class each node of the tree holds.
+	// Slots is how many pods of each class each node of the tree holds. No node may hold more.
 	Slots [][]int
+	// Exact is how many pods of a class a node with Slots really holds. It is asked once for each, and only in domains that are tried. It is nil if
+	// the Slots are exact.
+	Exact func(class, node int) int
 	// Recount is how many more pods of a class a node holds beside placed pods of each class. It may be nil for a single class.
 	Recount func(class, node int, taken []int) int
 	// Units must all be placed. Groups come before pods without a group.
@@ -97,6 +100,8 @@ type Search struct {
 	need       []int // pods of each class
 	order      []int // classes, the scarcest first
 	candidates []int
+	settled    []bool // of each node: its slots are exact
+	stale      []bool // of each domain: it has fewer slots than when it became a candidate
 	failures   int
 }
 
@@ -105,7 +110,10 @@ const maxFailures = 16
 
 // NewSearch begins a search.
 func (t *Tree) NewSearch(r *Request) *Search {
-	s := &Search{room: newRoom(t, r.Slots, r.Recount), request: r, need: make([]int, len(r.Slots))}
+	s := &Search{
+		room: newRoom(t, r.Slots, r.Recount), request: r, need: make([]int, len(r.Slots)),
+		settled: make([]bool, len(t.Nodes)), stale: make([]bool, len(t.Domains)),
+	}
 	for _, u := range r.Units {
 		for c, count := range u.Pods {
 			s.need[c] += count * u.Count
@@ -114,14 +122,14 @@ func (t *Tree) NewSearch(r *Request) *Search {
 	s.sortClasses()
 	capacities := make([][]int, len(r.Units))
 	for u := range r.Units {
-		capacities[u] = s.capacity(&r.Units[u])
+		capacities[u] = s.capacity(&r.Units[u], Root)
 	}
 	inside := t.Common(r.BoundOn)
 	for d := range t.Domains {
 		if !t.Allows(r.Bound, d) || inside >= 0 && !t.Contains(d, inside) || !s.holds(d, s.need) {
 			continue
 		}
-		if s.holdsUnits(d, capacities) {
+		if s.holdsUnits(func(u int) int { return capacities[u][d] }) {
 			s.candidates = append(s.candidates, d)
 		}
 	}
@@ -151,62 +159,75 @@ func (t *Tree) Common(nodes []int) int {
 	return t.CommonDomain(names)
 }
 
-// capacity is how many of a unit each domain holds, as far as sums tell.
-func (s *Search) capacity(u *Unit) []int {
+// capacity is how many of a unit a domain and those in it hold, as far as sums tell.
+func (s *Search) capacity(u *Unit, domain int) []int {
 	t, inside := s.tree, s.tree.Common(u.BoundOn)
-	capacity := make([]int, len(t.Domains))
-	for d := len(t.Domains) - 1; d >= 0; d-- { // domains come before those in them
+	capacity := make([]int, t.Domains[domain].End-domain)
+	for d := t.Domains[domain].End - 1; d >= domain; d-- { // domains come before those in them
+		holds := &capacity[d-domain]
 		if t.Allows(u.Bound, d) && (inside < 0 || t.Contains(d, inside)) {
-			capacity[d] = u.Count
+			*holds = u.Count
 			for c, count := range u.Pods {
 				if count > 0 {
-					capacity[d] = min(capacity[d], s.sums[c][d]/count)
+					*holds = min(*holds, s.sums[c][d]/count)
 				}
 			}
 			continue
 		}
 		for _, child := range t.Domains[d].Children {
-			capacity[d] += capacity[child]
+			*holds += capacity[child-domain]
 		}
 	}
 	return capacity
 }
 
-func (s *Search) holdsUnits(domain int, capacities [][]int) bool {
+func (s *Search) holdsUnits(capacity func(unit int) int) bool {
 	for u := range s.request.Units {
-		if capacities[u][domain] < s.request.Units[u].Count {
+		if capacity(u) < s.request.Units[u].Count {
 			return false
 		}
 	}
 	return true
 }
 
-// sort puts the best domain for pods first. The lowest tier counts most, then room for all pods that wait, then use by the gang. The fewest
-// leaves and the least room left come next. Of two with the same room the smaller one is better, as a large one may become whole again.
+// sort puts the best domain for pods first.
 func (s *Search) sort(domains, pods, all []int) {
-	type key struct{ tier, lacks, unused, leaves, size int }
-	keys := make(map[int]key, len(domains))
-	for _, d := range domains {
-		of := &s.tree.Domains[d]
-		k := key{tier: of.Tier, size: of.Size(), leaves: s.leavesFor(d, pods)}
-		if all == nil || !s.holds(d, all) {
-			k.lacks = 1
-		}
-		if s.used[d] == 0 {
-			k.unused = 1
-		}
-		keys[d] = k
+	keys := make([]key, len(domains))
+	for i, d := range domains {
+		keys[i] = s.keyOf(d, pods, all)
 	}
-	slices.SortFunc(domains, func(a, b int) int {
-		x, y := keys[a], keys[b]
-		by := cmp.Or(x.tier-y.tier, x.lacks-y.lacks, x.unused-y.unused, x.leaves-y.leaves)
-		for _, c := range s.order {
-			if by == 0 && pods[c] > 0 {
-				by = s.sums[c][a] - s.sums[c][b]
-			}
+	slices.SortFunc(keys, func(a, b key) int { return s.compare(&a, &b, pods) })
+	for i := range keys {
+		domains[i] = keys[i].domain
+	}
+}
+
+// key is what a domain is judged by.
+type key struct{ domain, tier, lacks, unused, leaves, size int }
+
+func (s *Search) keyOf(domain int, pods, all []int) key {
+	of := &s.tree.Domains[domain]
+	k := key{domain: domain, tier: of.Tier, size: of.Size(), leaves: s.leavesFor(domain, pods)}
+	if all == nil || !s.holds(domain, all) {
+		k.lacks = 1
+	}
+	if s.used[domain] == 0 {
+		k.unused = 1
+	}
+	return k
+}
+
+// compare is below 0 if the first domain is better for pods. The lowest tier counts most, then room for all pods that wait, then use by the
+// gang. The fewest leaves and the least room left come next. Of two with the same room the smaller one is better, as a large one may become
+// whole again.
+func (s *Search) compare(a, b *key, pods []int) int {
+	by := cmp.Or(a.tier-b.tier, a.lacks-b.lacks, a.unused-b.unused, a.leaves-b.leaves)
+	for _, c := range s.order {
+		if by == 0 && pods[c] > 0 {
+			by = s.sums[c][a.domain] - s.sums[c][b.domain]
 		}
-		return cmp.Or(by, x.size-y.size, a-b)
-	})
+	}
+	return cmp.Or(by, a.size-b.size, a.domain-b.domain)
 }
 
 // leavesFor is how many leaves of a domain the scarcest class of the pods needs.
@@ -236,6 +257,13 @@ func (s *Search) Next() *Choice {
 	for len(s.candidates) > 0 && s.failures < maxFailures {
 		domain := s.candidates[0]
 		s.candidates = s.candidates[1:]
+		if !s.stale[domain] {
+			s.settle(domain)
+		}
+		if s.stale[domain] {
+			s.offer(domain)
+			continue
+		}
 		places, ok := s.placeAll(domain)
 		s.undo(0)
 		if ok {
@@ -244,6 +272,42 @@ func (s *Search) Next() *Choice {
 		s.failures++
 	}
 	return nil
+}
+
+// settle makes the slots in a domain exact. Domains with fewer slots than before are stale then.
+func (s *Search) settle(domain int) {
+	if s.request.Exact == nil {
+		return
+	}
+	for n := s.tree.Domains[domain].From; n < s.tree.Domains[domain].To; n++ {
+		for c := range s.slots {
+			most := s.slots[c][n]
+			if most == 0 || s.settled[n] {
+				continue
+			}
+			if exact := s.request.Exact(c, n); exact < most {
+				s.set(c, n, exact)
+				for d := s.tree.domainOf[n]; d >= 0; d = s.tree.Domains[d].Parent {
+					s.stale[d] = true
+				}
+			}
+		}
+		s.settled[n] = true
+	}
+}
+
+// offer puts a stale domain into its place among the candidates again, if it still has room.
+func (s *Search) offer(domain int) {
+	s.stale[domain] = false
+	if !s.holds(domain, s.need) || !s.holdsUnits(func(u int) int { return s.capacity(&s.request.Units[u], domain)[0] }) {
+		return
+	}
+	own := s.keyOf(domain, s.need, s.request.All)
+	at, _ := slices.BinarySearchFunc(s.candidates, own, func(other int, own key) int {
+		k := s.keyOf(other, s.need, s.request.All)
+		return s.compare(&k, &own, s.need)
+	})
+	s.candidates = slices.Insert(s.candidates, at, domain)
 }
 
 // IsUncertain says whether some domain had room for each class, and no places were found for all of them.

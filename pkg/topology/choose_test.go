@@ -315,6 +315,58 @@ func isWithin(tree *Tree, bound Bound, nodes []int) bool {
 	return false
 }
 
+// drawBoundsOf are slots of which the given ones are the exact numbers.
+func drawBoundsOf(t *rapid.T, slots []int) (bounds [][]int, exact func(class, node int) int) {
+	most, asked := slices.Clone(slots), map[int]bool{}
+	for n := range most {
+		most[n] += rapid.IntRange(0, 2).Draw(t, "too many")
+	}
+	return [][]int{most}, func(_, n int) int {
+		if asked[n] || most[n] == 0 {
+			t.Fatalf("node %d is asked about without need", n)
+		}
+		asked[n] = true
+		return slots[n]
+	}
+}
+
+// TestOnlyDomainsThatAreTriedAreAsked: a domain without room by its bounds is never asked, and the rest is not when one has room.
+func TestOnlyDomainsThatAreTriedAreAsked(t *testing.T) {
+	tree := twoSpines()
+	var asked []string
+	of := func(exact map[string]int) *Request {
+		asked = nil
+		really := slotsOf(tree, exact)
+		return &Request{
+			Slots: [][]int{slotsOf(tree, map[string]int{"a": 2, "b": 3, "c": 4, "d": 4})}, Units: []Unit{{Pods: []int{3}, Count: 1}},
+			Exact: func(_, n int) int {
+				if name := tree.Nodes[n][:1]; !slices.Contains(asked, name) {
+					asked = append(asked, name)
+				}
+				return really[n]
+			},
+		}
+	}
+	for _, test := range []struct {
+		exact map[string]int
+		want  string
+		asked []string
+	}{
+		{map[string]int{"a": 2, "b": 3, "c": 4, "d": 4}, "s1/b", []string{"b"}},
+		{map[string]int{"a": 2, "b": 2, "c": 4, "d": 4}, "s2/c", []string{"b", "c"}},
+		{map[string]int{"b": 2, "c": 3, "d": 4}, "s2/c", []string{"b", "c"}},
+		{map[string]int{"b": 2, "c": 1, "d": 3}, "s2/d", []string{"b", "c", "d"}},
+		{map[string]int{"a": 2, "b": 2, "c": 2, "d": 2}, "s1", []string{"b", "c", "d", "a"}},
+	} {
+		choice := tree.NewSearch(of(test.exact)).Next()
+		require.NotNil(t, choice)
+		assert.Equal(t, test.want, tree.Domains[choice.Domain].Path, "%v", test.exact)
+		assert.Equal(t, test.asked, asked, "%v", test.exact)
+	}
+	assert.Nil(t, tree.NewSearch(of(map[string]int{"a": 1, "c": 1})).Next())
+	assert.Equal(t, []string{"b", "c", "d", "a"}, asked)
+}
+
 // TestAPlaceIsFoundIfThereIsOne: in the lowest tier where one exists, against all ways to place the pods.
 func TestAPlaceIsFoundIfThereIsOne(t *testing.T) {
 	testutil.Histories(t, 3000, func(t *rapid.T) {
@@ -332,7 +384,11 @@ func TestAPlaceIsFoundIfThereIsOne(t *testing.T) {
 				lowest = w.tree.Domains[d].Tier
 			}
 		}
-		choice := w.tree.NewSearch(r).Next()
+		bounded := *r
+		if rapid.Bool().Draw(t, "bounds") {
+			bounded.Slots, bounded.Exact = drawBoundsOf(t, w.slots)
+		}
+		choice := w.tree.NewSearch(&bounded).Next()
 		switch {
 		case choice == nil && lowest >= 0:
 			t.Fatalf("there is a place in tier %d", lowest)

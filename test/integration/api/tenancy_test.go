@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -204,5 +205,24 @@ func TestTheClustersOwnRolesKnowMuster(t *testing.T) {
 			}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			require.True(t, apierrors.IsForbidden(err), "queues: %v", err)
 		})
+	}
+}
+
+// TestUsersReadTheTopology: all users do, as the page for users says. Where that binding is left out, a role for the whole cluster is enough.
+func TestUsersReadTheTopology(t *testing.T) {
+	for _, gvr := range []schema.GroupVersionResource{hyperNodes, networkTopologies} {
+		user := as(t, "reader-of-the-topology")
+		eventually(t, "a user without a role reads "+gvr.Resource, func() bool {
+			_, err := user.Resource(gvr).List(t.Context(), metav1.ListOptions{})
+			return err == nil
+		})
+		for _, role := range []string{"view", "edit", "admin"} {
+			eventually(t, role+" reads "+gvr.Resource, func() bool {
+				of, err := admin(t).RbacV1().ClusterRoles().Get(t.Context(), role, metav1.GetOptions{})
+				return err == nil && slices.ContainsFunc(of.Rules, func(r rbacv1.PolicyRule) bool {
+					return slices.Contains(r.APIGroups, gvr.Group) && slices.Contains(r.Resources, gvr.Resource) && slices.Contains(r.Verbs, "list")
+				})
+			})
+		}
 	}
 }
