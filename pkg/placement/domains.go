@@ -22,9 +22,10 @@ type domains struct {
 	*view
 	problem  *Problem
 	topology *Topology
-	slots    [][]int  // of each demand, of each node of the tree; see exactly
-	asked    [][]bool // of each demand, of each node of the tree
-	infoOf   []int    // of each node of the tree: its index in the view, -1 if it is not in the snapshot
+	slots    [][]int   // of each demand, of each node of the tree; see exactly
+	asked    [][]bool  // of each demand, of each node of the tree
+	infoOf   []int     // of each node of the tree: its index in the view, -1 if it is not there
+	room     *freeRoom // of the nodes that are not in the view yet; nil if all are
 	units    []unit
 }
 
@@ -34,57 +35,78 @@ type unit struct {
 	sets [][][]*gang.Member // of each set that has these numbers, the members of each demand
 }
 
-// domainsOf is the view of a problem by domains. How many pods of each demand a node holds is known by amounts, which is quick. The filters are
-// asked only about nodes of domains that are tried.
+// domainsOf is the view of a problem by domains, on nodes that are in the view.
 func (p *Problem) domainsOf(v *view) *domains {
-	tree := p.Topology.Tree
-	d := &domains{view: v, problem: p, topology: p.Topology, infoOf: make([]int, len(tree.Nodes))}
-	for n := range d.infoOf {
-		d.infoOf[n] = -1
-	}
+	d := p.newDomains(v)
 	for n := range v.nodes {
-		name := v.nodes[n].Name
-		if name == "" {
-			name = v.infos[n].Node().Name
-		}
-		if at := tree.IndexOf(name); at >= 0 {
+		if at := d.topology.Tree.IndexOf(v.nodes[n].Name); at >= 0 {
 			d.infoOf[at] = n
 		}
 	}
 	for demand := range v.demands {
-		slots := make([]int, len(tree.Nodes))
 		for at, n := range d.infoOf {
 			if n >= 0 {
-				slots[at] = v.mostOn(demand, n)
+				d.slots[demand][at] = Slots(v.demands[demand], v.nodes[n].Free)
 			}
 		}
-		d.slots, d.asked = append(d.slots, slots), append(d.asked, make([]bool, len(tree.Nodes)))
+	}
+	return d
+}
+
+// domainsAmong is the view of a problem by domains of which only nodes are added that are tried. Amounts tell how many pods the others hold at most.
+func (p *Planner) domainsAmong(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo) *domains {
+	v := problem.among(ctx, p.profile, membersOf(p.profile, problem.Members), nodes)
+	d := problem.newDomains(v)
+	p.room.update(d.topology.Tree, nodes, v.names)
+	d.room = &p.room
+	for demand := range v.demands {
+		p.room.slots(v.demands[demand], d.slots[demand])
+	}
+	return d
+}
+
+// newDomains has no nodes yet.
+func (p *Problem) newDomains(v *view) *domains {
+	size := len(p.Topology.Tree.Nodes)
+	d := &domains{view: v, problem: p, topology: p.Topology, infoOf: slices.Repeat([]int{-1}, size)}
+	for range v.demands {
+		d.slots, d.asked = append(d.slots, make([]int, size)), append(d.asked, make([]bool, size))
 	}
 	d.units = d.unitsOf(p.Members)
 	return d
 }
 
+// indexOf is the index in the view of a node of the tree, which is added if need be. It is -1 if the snapshot does not have it.
+func (d *domains) indexOf(at int) int {
+	if d.infoOf[at] < 0 && d.room != nil {
+		if info := d.room.infoOf(at); info != nil {
+			d.infoOf[at] = len(d.nodes)
+			d.add(info)
+		}
+	}
+	return d.infoOf[at]
+}
+
 // exactly is how many pods of a demand a node of the tree holds. The filters are asked once.
 func (d *domains) exactly(demand, at int) int {
-	slots, n := &d.slots[demand][at], d.infoOf[at]
+	slots := &d.slots[demand][at]
 	if *slots == 0 || d.asked[demand][at] {
 		return *slots
 	}
 	d.asked[demand][at] = true
-	d.measureOnce(n)
-	if *slots = min(*slots, d.mostOn(demand, n)); *slots > 0 && !d.fits(demand, n) {
+	n := d.indexOf(at)
+	if *slots = min(*slots, Slots(d.demands[demand], d.nodes[n].Free)); *slots > 0 && !d.fits(demand, n) {
 		*slots = 0
 	}
 	return *slots
 }
 
-// exactlyAll has the filters asked about all nodes.
+// exactlyAll adds all nodes, and has the filters asked about each.
 func (d *domains) exactlyAll() {
-	for at, n := range d.infoOf {
-		if n < 0 {
+	for at := range d.infoOf {
+		if d.indexOf(at) < 0 {
 			continue
 		}
-		d.measureOnce(n)
 		for demand := range d.demands {
 			d.exactly(demand, at)
 		}
@@ -93,7 +115,7 @@ func (d *domains) exactlyAll() {
 
 // recount is how many more pods of a demand a node holds beside the pods that it is given.
 func (d *domains) recount(demand, at int, taken []int) int {
-	left := d.nodes[d.infoOf[at]].Free.Clone()
+	left := d.nodes[d.indexOf(at)].Free.Clone()
 	for other, count := range taken {
 		if count > 0 {
 			left.Sub(d.demands[other].Requests.Scale(int64(count)))
@@ -328,8 +350,7 @@ func (p *Planner) DecideWithin(ctx context.Context, problem *Problem, nodes []fw
 	if problem.Topology == nil {
 		return p.Decide(ctx, problem, nodes)
 	}
-	m := membersOf(p.profile, problem.Members)
-	d := problem.domainsOf(problem.notYetOn(ctx, p.profile, m, nodes))
+	d := p.domainsAmong(ctx, problem, nodes)
 	search := d.topology.Tree.NewSearch(d.withSpare(d.request()))
 	tries := 0
 	for choice := search.Next(); choice != nil && tries < maxDomainTries; choice = search.Next() {

@@ -187,7 +187,7 @@ func (d *domains) shortIn(domain int) string {
 		if n < 0 {
 			continue
 		}
-		if d.slots[worst][at] == 0 && d.mostOn(worst, n) > 0 {
+		if d.slots[worst][at] == 0 && Slots(d.demands[worst], d.nodes[n].Free) > 0 {
 			out++
 			continue
 		}

@@ -62,6 +62,7 @@ type Planner struct {
 	profile Profile
 	next    int    // where the next search on a few nodes begins
 	index   *Index // of the nodes on which a gang was found short of room last
+	room    freeRoom
 }
 
 // NewPlanner makes a planner for a profile.

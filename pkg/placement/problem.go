@@ -111,15 +111,16 @@ func (p *Problem) within(nodes []fwk.NodeInfo) []fwk.NodeInfo {
 
 // on is the view of the members on some nodes.
 func (p *Problem) on(ctx context.Context, profile Profile, m *members, nodes []fwk.NodeInfo) *view {
-	v := p.notYetOn(ctx, profile, m, nodes)
-	for n := range nodes {
-		v.measure(n)
+	v := p.among(ctx, profile, m, nodes)
+	v.grow(len(nodes))
+	for _, node := range nodes {
+		v.add(node)
 	}
 	return v
 }
 
-// notYetOn is the view of the members on some nodes of which none is measured yet.
-func (p *Problem) notYetOn(ctx context.Context, profile Profile, m *members, nodes []fwk.NodeInfo) *view {
+// among is the view of the members on some nodes, of which none has been added yet.
+func (p *Problem) among(ctx context.Context, profile Profile, m *members, nodes []fwk.NodeInfo) *view {
 	v := newView(ctx, profile, m, nodes, p.heldOn, p.leavesRoomTo)
 	if p.Cycle != nil {
 		v.filters[0] = &filterState{cycle: p.Cycle.Clone()}

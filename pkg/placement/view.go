@@ -118,44 +118,32 @@ func (f *filterState) leaves(node string) bool {
 	return f.status.IsSuccess() && (f.nodes == nil || f.nodes.Has(node))
 }
 
-// newView makes a view of nodes, of which none is measured yet. Room that is held on a node will not be free, and neither will that of nominated
-// pods which isKept accepts.
-func newView(ctx context.Context, profile Profile, m *members, infos []fwk.NodeInfo, held func(fwk.NodeInfo) resources.List, isKept func(*corev1.Pod) bool) *view {
+// newView makes a view of which the nodes are added one by one. Room that is held on a node is not free, and neither is that of nominated pods
+// which isKept accepts. all are the nodes that may be added.
+func newView(ctx context.Context, profile Profile, m *members, all []fwk.NodeInfo, held func(fwk.NodeInfo) resources.List, isKept func(*corev1.Pod) bool) *view {
 	v := &view{
-		members: m, ctx: ctx, profile: profile, demands: slices.Clone(m.demands), infos: infos, heldOn: held, isKept: isKept,
-		nodes: make([]Node, len(infos)), filters: make([]*filterState, len(m.demands)), refused: map[pair]bool{},
-		rejectors: sets.New[string](), reasons: sets.New[string](),
+		members: m, ctx: ctx, profile: profile, demands: slices.Clone(m.demands), heldOn: held, isKept: isKept, names: advertisedBy(all, m.demands),
+		filters: make([]*filterState, len(m.demands)), refused: map[pair]bool{}, rejectors: sets.New[string](), reasons: sets.New[string](),
 	}
-	v.held, v.nominated, v.names = make([]resources.List, len(infos)), make([]resources.List, len(infos)), advertisedBy(infos, m.demands)
 	for d := range v.demands {
 		v.demands[d].Requests = only(v.names, v.demands[d].Requests)
 	}
 	return v
 }
 
-// measure finds out what is free on a node.
-func (v *view) measure(n int) {
-	info := v.infos[n]
-	free := FreeOn(info, v.names)
-	v.held[n], v.nominated[n] = v.heldOn(info), v.keptForNominated(info.Node().Name)
-	free.Sub(v.held[n])
-	free.Sub(v.nominated[n])
-	v.nodes[n] = Node{Name: info.Node().Name, Free: free}
+// grow makes place for so many nodes.
+func (v *view) grow(nodes int) {
+	v.infos, v.nodes = slices.Grow(v.infos, nodes), slices.Grow(v.nodes, nodes)
+	v.held, v.nominated = slices.Grow(v.held, nodes), slices.Grow(v.nominated, nodes)
 }
 
-// measureOnce finds out what is free on a node if that is not known yet.
-func (v *view) measureOnce(n int) {
-	if v.nodes[n].Free == nil {
-		v.measure(n)
-	}
-}
-
-// mostOn is how many pods of a demand a node holds at most: by amounts, and where it is not measured yet as if nothing were kept for others.
-func (v *view) mostOn(demand, n int) int {
-	if v.nodes[n].Free != nil {
-		return Slots(v.demands[demand], v.nodes[n].Free)
-	}
-	return slotsIn(v.demands[demand], func(name corev1.ResourceName) int64 { return leftOn(v.infos[n], name) })
+// add adds a node with what is free on it.
+func (v *view) add(info fwk.NodeInfo) {
+	free, held, nominated := FreeOn(info, v.names), v.heldOn(info), v.keptForNominated(info.Node().Name)
+	free.Sub(held)
+	free.Sub(nominated)
+	v.infos, v.held, v.nominated = append(v.infos, info), append(v.held, held), append(v.nominated, nominated)
+	v.nodes = append(v.nodes, Node{Name: info.Node().Name, Free: free})
 }
 
 // keptForNominated is what pods request that are nominated to a node and that isKept accepts. It is nil for nothing. The filters count it for

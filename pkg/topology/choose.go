@@ -257,42 +257,56 @@ func (s *Search) Next() *Choice {
 	for len(s.candidates) > 0 && s.failures < maxFailures {
 		domain := s.candidates[0]
 		s.candidates = s.candidates[1:]
-		if !s.stale[domain] {
-			s.settle(domain)
-		}
 		if s.stale[domain] {
 			s.offer(domain)
 			continue
 		}
 		places, ok := s.placeAll(domain)
+		used := s.usedNodes()
 		s.undo(0)
-		if ok {
+		for _, n := range used {
+			s.settle(n)
+		}
+		if ok && !s.stale[domain] {
 			return &Choice{Domain: domain, Places: places}
+		}
+		for n := s.tree.Domains[domain].From; n < s.tree.Domains[domain].To; n++ {
+			s.settle(n)
+		}
+		if s.stale[domain] {
+			s.offer(domain)
+			continue
 		}
 		s.failures++
 	}
 	return nil
 }
 
-// settle makes the slots in a domain exact. Domains with fewer slots than before are stale then.
-func (s *Search) settle(domain int) {
-	if s.request.Exact == nil {
+// usedNodes are the nodes of the pods that are placed.
+func (s *Search) usedNodes() (nodes []int) {
+	for _, c := range s.changes {
+		nodes = append(nodes, c.node)
+	}
+	return nodes
+}
+
+// settle makes the slots of a node exact. Domains with fewer slots than before are stale then.
+func (s *Search) settle(n int) {
+	if s.request.Exact == nil || s.settled[n] {
 		return
 	}
-	for n := s.tree.Domains[domain].From; n < s.tree.Domains[domain].To; n++ {
-		for c := range s.slots {
-			most := s.slots[c][n]
-			if most == 0 || s.settled[n] {
-				continue
-			}
-			if exact := s.request.Exact(c, n); exact < most {
-				s.set(c, n, exact)
-				for d := s.tree.domainOf[n]; d >= 0; d = s.tree.Domains[d].Parent {
-					s.stale[d] = true
-				}
+	s.settled[n] = true
+	for c := range s.slots {
+		most := s.slots[c][n]
+		if most == 0 {
+			continue
+		}
+		if exact := s.request.Exact(c, n); exact < most {
+			s.set(c, n, exact)
+			for d := s.tree.domainOf[n]; d >= 0; d = s.tree.Domains[d].Parent {
+				s.stale[d] = true
 			}
 		}
-		s.settled[n] = true
 	}
 }
 

@@ -3,10 +3,10 @@ package topology
 // room is how many pods nodes and domains hold beside the pods that are placed already.
 type room struct {
 	tree    *Tree
-	slots   [][]int // of each class, of each node
-	sums    [][]int // of each class, of each domain
-	used    []int   // of each domain: placed pods
-	taken   [][]int // of each node: placed pods of each class; nil for none
+	slots   [][]int       // of each class, of each node
+	sums    [][]int       // of each class, of each domain
+	used    []int         // of each domain: placed pods
+	taken   map[int][]int // of nodes: placed pods of each class
 	recount func(class, node int, taken []int) int
 	changes []change
 }
@@ -18,7 +18,7 @@ type change struct {
 }
 
 func newRoom(t *Tree, slots [][]int, recount func(class, node int, taken []int) int) *room {
-	r := &room{tree: t, used: make([]int, len(t.Domains)), taken: make([][]int, len(t.Nodes)), recount: recount}
+	r := &room{tree: t, used: make([]int, len(t.Domains)), taken: map[int][]int{}, recount: recount}
 	for _, of := range slots {
 		r.slots = append(r.slots, append([]int(nil), of...))
 		r.sums = append(r.sums, t.Sums(of))
