@@ -446,8 +446,8 @@ func (d *domains) seatIn(p *Planner, domain int, nodes []fwk.NodeInfo, seat *Sea
 	return true
 }
 
-// reserveApart reserves room in a domain for groups with bounds of their own: the places where all groups fit, each within its bound, when the
-// pods have ended that the gang may wait for. So the domain of each group has room kept. Which group takes which is decided when it starts.
+// reserveApart reserves room for groups with bounds of their own. All of them fit there, each within its bound, when the pods have ended that the
+// gang may wait for. So room is kept in a domain for each group. Which group takes which is decided when it starts.
 func (d *domains) reserveApart(domain int, nodes []fwk.NodeInfo) *Decision {
 	reserved := &Decision{}
 	if !d.problem.Reserve || !d.isCounted() {
