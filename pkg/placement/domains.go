@@ -403,6 +403,7 @@ func (p *Planner) MakeRoomWithin(ctx context.Context, problem *Problem, nodes []
 	if problem.Topology == nil {
 		return p.MakeRoom(ctx, problem, nodes, candidates, rules)
 	}
+	problem = problem.evicting(candidates)
 	m := membersOf(p.profile, problem.Members)
 	r := newRoom(problem.on(ctx, p.profile, m, problem.within(nodes)), candidates, rules)
 	for i := range candidates {

@@ -148,6 +148,31 @@ func TestWhatIsKeptFromAGang(t *testing.T) {
 	}
 }
 
+// TestNoVictimGivesAStartItsRoom: a gang is to start on a node when what runs there has ended. No other gang evicts that for room that it would
+// not get.
+func TestNoVictimGivesAStartItsRoom(t *testing.T) {
+	planner, infos := plannerOn(t, []*corev1.Node{nodeIn("z1", "n1", 1), nodeIn("z1", "n2", 1)}, in("p", "p1", on("n1"), endsAfter(5)), in("p", "p2", on("n2"), endsAfter(5)))
+	kept := func(node string) Kept {
+		one := resources.List{corev1.ResourceCPU: 1000}
+		return Kept{Amounts: map[string]resources.List{node: one}, On: func(_ string, ending func(time.Time) resources.List) resources.List {
+			left := one.Clone()
+			left.Sub(ending(noon.Add(10 * time.Minute)))
+			return left
+		}}
+	}
+	for want, reserved := range map[string][]Kept{"p2": {kept("n1")}, "p1": {kept("n2")}, "": {kept("n1"), kept("n2")}} {
+		problem := problemOf(some(1, "m"))
+		problem.EndOf, problem.Now, problem.Kept = endOf, noon, reserved
+		seat := planner.MakeRoom(t.Context(), problem, infos, singlesOn(infos), allow{})
+		if want == "" {
+			assert.Nil(t, seat)
+			continue
+		}
+		require.NotNil(t, seat)
+		assert.Equal(t, []string{want}, namesOf(seat.Victims))
+	}
+}
+
 func TestAStartThatAwaitsTheOwnQueue(t *testing.T) {
 	own := func(p *corev1.Pod) { p.Labels = map[string]string{"queue": "own"} }
 	isOwn := func(p *corev1.Pod) bool { return p.Labels["queue"] == "own" }

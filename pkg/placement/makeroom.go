@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -36,6 +38,7 @@ func (p *Planner) MakeRoom(ctx context.Context, problem *Problem, nodes []fwk.No
 	if nodes = problem.within(nodes); len(nodes) == 0 {
 		return nil
 	}
+	problem = problem.evicting(candidates)
 	r := newRoom(problem.on(ctx, p.profile, membersOf(p.profile, problem.Members), nodes), candidates, rules)
 	for _, r.last = range r.stages() {
 		if !r.findUsable() {
@@ -46,6 +49,28 @@ func (p *Planner) MakeRoom(ctx context.Context, problem *Problem, nodes []fwk.No
 		}
 	}
 	return nil
+}
+
+// evicting is the problem as if no candidate ended by itself. A reservation with a start counts on what ends on its nodes. When a victim has gone,
+// the room of the victim is kept for it, and the members would not get what others were evicted for.
+func (p *Problem) evicting(candidates []*Victim) *Problem {
+	if len(p.Kept) == 0 {
+		return p
+	}
+	mayGo := sets.New[types.UID]()
+	for _, c := range candidates {
+		for _, pod := range c.Pods() {
+			mayGo.Insert(pod.GetPod().UID)
+		}
+	}
+	evicting := *p
+	evicting.EndOf = func(pod *corev1.Pod) (time.Time, bool) {
+		if mayGo.Has(pod.UID) {
+			return time.Time{}, false
+		}
+		return p.EndOf(pod)
+	}
+	return &evicting
 }
 
 // stages are the rules by which candidates may be evicted, in order. There is one at least.
