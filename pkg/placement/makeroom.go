@@ -51,8 +51,8 @@ func (p *Planner) MakeRoom(ctx context.Context, problem *Problem, nodes []fwk.No
 	return nil
 }
 
-// evicting is the problem as if no candidate ended by itself. A reservation with a start counts on what ends on its nodes. When a victim has gone,
-// the room of the victim is kept for it, and the members would not get what others were evicted for.
+// evicting is the problem as if no candidate ended by itself. A reservation with a start counts on what ends on its nodes. It keeps what a
+// victim leaves there, and the members would be barred from it.
 func (p *Problem) evicting(candidates []*Victim) *Problem {
 	if len(p.Kept) == 0 {
 		return p
