@@ -32,7 +32,7 @@ func Job(f Facts) Page {
 	case waitsOn(f.Job) && status.State.Reason == "" && f.Group == nil:
 		f.addWait(&page, finding{message: "muster-controller has not made its PodGroup yet"})
 	case waitsOn(f.Job):
-		f.addWait(&page, f.best(findingOf(jobCauses, status.State.Reason, status.State.Message)))
+		f.addWait(&page, f.best(findingOf(jobCauses, status.State.Reason, text.WithoutOutlook(status.State.Message))))
 	}
 	f.addEnd(&page)
 	page.add(headingOptions, f.options()...)

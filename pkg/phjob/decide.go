@@ -39,6 +39,8 @@ type Facts struct {
 	Admitted bool
 	// Shortage says what quota is missing; "" if that is not known.
 	Shortage string
+	// ExpectedStart is when the PodGroup is expected to start; nil if that is not known.
+	ExpectedStart *metav1.Time
 	// Pod is the pod of this try; nil if there is none.
 	Pod *corev1.Pod
 	// NodeLost says that the node of the pod does not answer.
@@ -63,6 +65,7 @@ func CannotCreate(err error) *Refusal {
 // Decide returns the status that a PhJob has next, and when to look at it again though nothing has happened. 0 means never.
 func Decide(f *Facts) (*primehubv1alpha1.PhJobStatus, time.Duration) {
 	next := f.Job.Status.DeepCopy()
+	next.ExpectedStart = nil
 	event := f.event()
 	if to, changes := phase.Next(next.Phase, event); changes {
 		next.Phase = to
@@ -149,6 +152,9 @@ func (f *Facts) note(next *primehubv1alpha1.PhJobStatus, event phase.Event) {
 	}
 	if f.Pod != nil {
 		next.PodName = f.Pod.Name
+	}
+	if next.Phase == primehubv1alpha1.PhJobPending || next.Phase == primehubv1alpha1.PhJobPreparing {
+		next.ExpectedStart = f.ExpectedStart
 	}
 	next.Reason, next.Message = f.explain(next, event)
 }

@@ -195,3 +195,26 @@ func TestHowLongPodsAndRecordsAreKept(t *testing.T) {
 	assert.True(t, limited)
 	assert.Equal(t, 30*time.Second, left)
 }
+
+// TestAPhJobThatWaitsSaysWhenItStarts: for quota, or for a node.
+func TestAPhJobThatWaitsSaysWhenItStarts(t *testing.T) {
+	at := metav1.NewTime(now.Add(time.Hour))
+	starts := func(f *Facts) { f.ExpectedStart = &at }
+	for name, c := range map[string]struct {
+		facts *Facts
+		want  *metav1.Time
+	}{
+		"for quota":      {facts(primehubv1alpha1.PhJobPending, "", short, starts), &at},
+		"for a node":     {facts(primehubv1alpha1.PhJobPreparing, corev1.PodPending, unschedulable, starts), &at},
+		"not known":      {facts(primehubv1alpha1.PhJobPreparing, corev1.PodPending, unschedulable), nil},
+		"it runs":        {facts(primehubv1alpha1.PhJobPreparing, corev1.PodRunning, starts), nil},
+		"it is refused":  {facts(primehubv1alpha1.PhJobPending, "", refused, starts), nil},
+		"it starts anew": {facts(primehubv1alpha1.PhJobPreparing, corev1.PodPending, old, starts), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.facts.Job.Status.ExpectedStart = &metav1.Time{Time: now}
+			next, _ := Decide(c.facts)
+			assert.Equal(t, c.want, next.ExpectedStart)
+		})
+	}
+}

@@ -23,6 +23,7 @@ func TestEnd(t *testing.T) {
 		"never above its limit":                 {Estimate{For: 10 * minute, Limit: 12 * minute}, 11 * minute, 12 * minute},
 		"a limit below the estimate":            {Estimate{For: 10 * minute, Limit: 5 * minute}, 0, 5 * minute},
 		"a run that has outlived its limit too": {Estimate{For: 10 * minute, Limit: 12 * minute}, 20 * minute, 12 * minute},
+		"a hundred times":                       {Estimate{For: minute}, 100 * minute, 115*minute + 19_804_687_500},
 		"the clock was set back":                {Estimate{For: 10 * minute}, -5 * minute, 10 * minute},
 	}
 	for name, test := range tests {

@@ -1,6 +1,8 @@
 package testing
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -47,6 +49,12 @@ func (w *JobWrapper) Annotation(key, value string) *JobWrapper {
 // MinAvailable sets how many pods start together.
 func (w *JobWrapper) MinAvailable(n int32) *JobWrapper {
 	w.job.Spec.MinAvailable = n
+	return w
+}
+
+// RunningEstimate sets how long the Job is expected to run.
+func (w *JobWrapper) RunningEstimate(d time.Duration) *JobWrapper {
+	w.job.Spec.RunningEstimate = &metav1.Duration{Duration: d}
 	return w
 }
 

@@ -25,6 +25,8 @@ type JobState struct {
 	// Effective is the minimum of what may run. It is the sum of the tasks that wait for no other, or have started. It is MinAvailable unless
 	// tasks depend on each other.
 	Effective int32
+	// ExpectedStart is when the Job is expected to start; zero if that is not known.
+	ExpectedStart time.Time
 	// The numbers of pods by what they do.
 	Pending, Running, Succeeded, Failed, Terminating, Unknown int32
 }
@@ -52,6 +54,9 @@ func stateOf(job *batchv1alpha1.Job, now time.Time) JobState {
 		Version: s.Version, Retries: s.RetryCount, MinAvailable: s.MinAvailable,
 		Pending: s.Pending, Running: s.Running, Succeeded: s.Succeeded, Failed: s.Failed,
 		Terminating: s.Terminating, Unknown: s.Unknown,
+	}
+	if s.ExpectedStart != nil {
+		state.ExpectedStart = s.ExpectedStart.UTC()
 	}
 	for i := range job.Spec.Tasks {
 		state.Replicas += job.Spec.Tasks[i].Replicas

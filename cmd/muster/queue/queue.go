@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/explain"
 
 	"github.com/muster-sched/muster/cmd/muster/kube"
 )
@@ -32,11 +33,47 @@ func newListCommand(connection *kube.Connection) *cobra.Command {
 
 func newGetCommand(connection *kube.Connection) *cobra.Command {
 	command := &cobra.Command{
-		Use: "get NAME...", Short: "Print Queues by name", Example: `  muster queue get team-a -o yaml`, Args: kube.AtLeastOne("queue"),
+		Use: "get NAME...", Short: "Print Queues by name, and what starts next in them", Example: `  muster queue get team-a -o yaml`, Args: kube.AtLeastOne("queue"),
 	}
 	connection.Get(command, kube.Queues, nil)
 	connection.Complete(command, kube.Queues)
+	get := command.RunE
+	command.RunE = func(command *cobra.Command, names []string) error {
+		if err := get(command, names); err != nil || !isForPeople(command) {
+			return err
+		}
+		return printComing(command, connection, names)
+	}
 	return command
+}
+
+// isForPeople says whether a command has printed a table that is complete.
+func isForPeople(command *cobra.Command) bool {
+	output := command.Flag("output").Value.String()
+	return command.Flag("watch").Value.String() == "false" && (output == "" || output == "wide")
+}
+
+// printComing prints how many wait in queues, and the next starts, as far as the user may see them.
+func printComing(command *cobra.Command, connection *kube.Connection, queues []string) error {
+	clients, err := connection.Clients()
+	if err != nil {
+		return err
+	}
+	reader := kube.NewReader(command.Context(), clients)
+	if err := reader.Cluster(explain.PartQueues, explain.PartGroups); err != nil {
+		return err
+	}
+	out := command.OutOrStdout()
+	fmt.Fprintln(out)
+	for _, queue := range queues {
+		for _, line := range explain.Coming(&reader.Facts, queue) {
+			fmt.Fprintln(out, line)
+		}
+	}
+	if reader.Facts.Lacks(explain.PartGroups) {
+		fmt.Fprintln(command.ErrOrStderr(), "warning:", reader.Facts.Lacking(explain.PartGroups))
+	}
+	return nil
 }
 
 func newActCommand(connection *kube.Connection, name, short string, action busv1alpha1.Action) *cobra.Command {

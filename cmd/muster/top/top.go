@@ -70,6 +70,9 @@ type queueUse struct {
 	// Running and Waiting count PodGroups, those of queues below it included.
 	Running int32 `json:"running"`
 	Waiting int32 `json:"waiting"`
+	// Outlook says when what waits is expected to start.
+	*explain.Outlook
+	lastStart string
 }
 
 // userUse is what a user uses in a queue. Pods without a user have no name. The number of pods is missing if it is not known.
@@ -116,11 +119,12 @@ func usersOf(facts *explain.Facts) []userUse {
 
 // queuesOf lists the fullest queue first.
 func queuesOf(facts *explain.Facts) []queueUse {
-	queues := []queueUse{}
+	queues, outlooks := []queueUse{}, explain.Outlooks(facts)
 	for i := range facts.Queues {
 		queue := &facts.Queues[i]
 		figures := facts.FiguresOf(queue)
-		one := queueUse{Name: queue.Name, Amounts: kube.AmountsOf(figures)}
+		outlook := outlooks[queue.Name]
+		one := queueUse{Name: queue.Name, Amounts: kube.AmountsOf(figures), Outlook: outlook, lastStart: outlook.Cell(facts.Now)}
 		one.Running, one.Waiting = explain.JobsOf(queue)
 		if percent, scarcest, limited := explain.Scarcest(figures); limited {
 			one.Full, one.Scarcest = &percent, scarcest
@@ -148,13 +152,13 @@ func (a *answer) print(out io.Writer) error {
 }
 
 func (a *answer) queueTable() *metav1.Table {
-	table := kube.NewTable(slices.Concat([]string{"QUEUE", "FULL"}, kube.AmountColumns, []string{"RUNNING", "WAITING"})...)
+	table := kube.NewTable(slices.Concat([]string{"QUEUE", "FULL"}, kube.AmountColumns, []string{"RUNNING", "WAITING", "LAST-START"})...)
 	for _, queue := range a.Queues {
 		full := "-"
 		if queue.Full != nil {
 			full = fmt.Sprintf("%d%% of its %s", *queue.Full, queue.Scarcest)
 		}
-		kube.AddRow(table, append(append([]any{queue.Name, full}, queue.Cells()...), queue.Running, queue.Waiting)...)
+		kube.AddRow(table, append(append([]any{queue.Name, full}, queue.Cells()...), queue.Running, queue.Waiting, queue.lastStart)...)
 	}
 	return table
 }

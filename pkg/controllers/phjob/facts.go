@@ -38,6 +38,9 @@ func (c *Controller) look(ctx context.Context, job *primehubv1alpha1.PhJob) (*si
 	if s.group != nil {
 		s.Admitted = s.group.Status.Phase.Admitted()
 		s.Shortage = shortageOf(s.group)
+		if plan := s.group.Status.Plan; plan != nil && plan.ExpectedStart != nil {
+			s.ExpectedStart = plan.ExpectedStart.At.DeepCopy()
+		}
 	}
 	s.Pod = podOfTry(job, c.podsOf(job))
 	s.NodeLost = c.isOnLostNode(s.Pod)

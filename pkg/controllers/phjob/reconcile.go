@@ -113,12 +113,12 @@ func (c *Controller) write(ctx context.Context, key string, job *primehubv1alpha
 	return updated, nil
 }
 
-// isReport says whether only the reason and the message of a status change. Nothing waits for that.
+// isReport says whether only the reason, the message and the expected start of a status change. Nothing waits for that.
 func isReport(last, next *primehubv1alpha1.PhJobStatus) bool {
 	if last.Phase == "" {
 		return false
 	}
 	same := *next
-	same.Reason, same.Message = last.Reason, last.Message
+	same.Reason, same.Message, same.ExpectedStart = last.Reason, last.Message, last.ExpectedStart
 	return apiequality.Semantic.DeepEqual(last, &same)
 }

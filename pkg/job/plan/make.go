@@ -122,7 +122,7 @@ func noteSucceeded(job *batchv1alpha1.Job, records []policy.Record, all *podSet)
 // hold keeps a Job that may not start in Pending and says why.
 func hold(s *Snapshot, job *batchv1alpha1.Job) *Plan {
 	status := &job.Status
-	status.State.Reason, status.State.Message = s.Blockers[0].Reason, s.Blockers[0].Message
+	status.State.Reason, status.State.Message, status.ExpectedStart = s.Blockers[0].Reason, s.Blockers[0].Message, nil
 	stamp(status, &s.Job.Status, s.Now)
 	all := newPodSet(job, s.Pods, nil)
 	return &Plan{Status: status, Members: all.sort(job, readRecords(job, all))}

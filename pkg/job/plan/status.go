@@ -19,7 +19,7 @@ func (s *Snapshot) Explanation(status *batchv1alpha1.JobStatus) *Finding {
 		return nil
 	}
 	first := s.first(func(b *Blocker) bool { return b.While != WhilePending })
-	waiting := s.first(func(b *Blocker) bool { return b.While == WhilePending && p == batchv1alpha1.Pending })
+	waiting := s.first(func(b *Blocker) bool { return isOfPending(b) && p == batchv1alpha1.Pending })
 	switch {
 	case first != nil && first.Reason == ReasonFailedCreate && waiting != nil && lacksRoom(s.Group):
 		return &Finding{waiting.Reason, waiting.Message + "; " + undone + first.Message} // the refused pods are not what it waits for
@@ -31,6 +31,9 @@ func (s *Snapshot) Explanation(status *batchv1alpha1.JobStatus) *Finding {
 		return waiting
 	}
 }
+
+// isOfPending says whether a blocker is what a Job waits for that is Pending.
+func isOfPending(b *Blocker) bool { return b.While == WhilePending }
 
 // first returns the first blocker that fits; nil if there is none.
 func (s *Snapshot) first(fits func(*Blocker) bool) *Finding {
@@ -47,6 +50,7 @@ func (s *Snapshot) first(fits func(*Blocker) bool) *Finding {
 //
 // If nothing is in the way of a Job, it says which task waits for which.
 func explain(s *Snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stage) {
+	status.ExpectedStart = nil
 	if !phase.Runs(status.State.Phase) {
 		why := s.first(func(b *Blocker) bool {
 			return b.While == Always && (b.Reason != ReasonPodOverdue || status.Terminating > 0)
@@ -60,8 +64,12 @@ func explain(s *Snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stag
 	if n := len(status.Conditions); n > 0 && status.Conditions[n-1].Status == status.State.Phase {
 		status.State.Reason, status.State.Message = status.Conditions[n-1].Reason, status.Conditions[n-1].Message
 	}
+	status.ExpectedStart = s.expectedStart(status.State.Phase)
 	if f := s.Explanation(status); f != nil {
 		status.State.Reason, status.State.Message = f.Reason, f.Message
+		if s.awaitsStart(status.State.Phase) && f == s.first(isOfPending) {
+			status.State.Message = text.WithOutlook(f.Message, s.Group.Status.Plan.Message)
+		}
 		return
 	}
 	if s.Starting != "" && status.State.Phase == batchv1alpha1.Pending {
@@ -71,6 +79,19 @@ func explain(s *Snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stag
 	if waiting != "" {
 		addReason(&status.State, reasonWaitingForDependency, waiting)
 	}
+}
+
+// awaitsStart says whether a Job in a phase waits, and its PodGroup says when that ends.
+func (s *Snapshot) awaitsStart(p batchv1alpha1.JobPhase) bool {
+	return p == batchv1alpha1.Pending && s.Group != nil && s.Group.Status.Plan != nil
+}
+
+// expectedStart is when a Job in a phase is expected to start, nil if that is not known.
+func (s *Snapshot) expectedStart(p batchv1alpha1.JobPhase) *metav1.Time {
+	if !s.awaitsStart(p) || s.Group.Status.Plan.ExpectedStart == nil {
+		return nil
+	}
+	return s.Group.Status.Plan.ExpectedStart.At.DeepCopy()
 }
 
 // addReason gives a state a reason and a message. If it has a reason already, the message is added.

@@ -94,10 +94,10 @@ func claimsIn(status *batchv1alpha1.JobStatus) map[string]string {
 	return entries
 }
 
-// onlyRewords tells whether nothing but the message changes.
+// onlyRewords tells whether nothing but the message and the expected start changes.
 func onlyRewords(from, to *batchv1alpha1.JobStatus) bool {
 	reworded := *from
-	reworded.State.Message = to.State.Message
+	reworded.State.Message, reworded.ExpectedStart = to.State.Message, to.ExpectedStart
 	return apiequality.Semantic.DeepEqual(&reworded, to)
 }
 

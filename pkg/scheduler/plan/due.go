@@ -19,12 +19,18 @@ const (
 func isDue(last, next *schedulingv1beta1.PodGroupPlan, created, now time.Time) bool {
 	switch {
 	case last == nil:
-		return now.Sub(created) >= grace
-	case now.Sub(last.ComputedAt.Time) < pause:
+		return !isWithin(grace, created, now)
+	case isWithin(pause, last.ComputedAt.Time, now):
 		return false
 	case last.ExpectedStart == nil || next.ExpectedStart == nil:
 		return last.Message != next.Message
 	}
 	moved := next.ExpectedStart.At.Sub(last.ExpectedStart.At.Time).Abs()
 	return moved >= max(leastMove, time.Duration(partMoved*float64(next.ExpectedStart.At.Sub(now))))
+}
+
+// isWithin says whether less than a time has passed since a moment. A moment that lies far ahead is of before a clock was set back: it has passed.
+func isWithin(d time.Duration, since, now time.Time) bool {
+	passed := now.Sub(since)
+	return passed < d && passed > -pause
 }

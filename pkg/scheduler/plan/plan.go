@@ -193,9 +193,19 @@ func (r *Room) settled() map[state.Key]types.UID {
 	return over
 }
 
+// wholePlan is a plan for a merge patch: what it lacks takes what was written before away.
+type wholePlan struct {
+	Position       int32                            `json:"position"`
+	ExpectedStart  *schedulingv1beta1.ExpectedStart `json:"expectedStart"`
+	WaitsFor       []string                         `json:"waitsFor"`
+	WaitsForOthers int32                            `json:"waitsForOthers"`
+	Message        string                           `json:"message"`
+	ComputedAt     metav1.Time                      `json:"computedAt"`
+}
+
 // write writes a plan, or takes it back (nil). It says whether that is done.
 func (r *Room) write(ctx context.Context, key state.Key, uid types.UID, plan *schedulingv1beta1.PodGroupPlan) bool {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": map[string]any{"plan": plan}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": map[string]any{"plan": (*wholePlan)(plan)}})
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Writing a plan as JSON failed")
 		return false

@@ -39,6 +39,10 @@ func TestWhenAPlanIsWritten(t *testing.T) {
 		"a start becomes known":          {at(time.Hour, 0), at(0, time.Hour), time.Hour, true},
 		"it is known no more":            {at(time.Hour, time.Hour), at(0, 0), time.Hour, true},
 		"still not known":                {at(time.Hour, 0), at(0, 0), time.Hour, false},
+		"the clock was set back":         {at(-time.Hour, time.Hour), at(0, 2*time.Hour), time.Hour, true},
+		"clocks differ by a little":      {at(-time.Second, time.Hour), at(0, 2*time.Hour), time.Hour, false},
+		"it was created an hour ahead":   {nil, at(0, time.Hour), -time.Hour, true},
+		"it was created just now, ahead": {nil, at(0, time.Hour), -time.Second, false},
 		"a start becomes known too soon": {at(time.Second, 0), at(0, time.Hour), time.Hour, false},
 	}
 	for name, test := range tests {

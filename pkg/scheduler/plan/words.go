@@ -18,9 +18,9 @@ const mostNames = 5
 
 // reasons say why no start is known.
 var reasons = map[timeline.Reason]string{
-	timeline.TooLarge: "no start is known: it asks for more than its nodes or its queue ever have",
-	timeline.NoEnd:    "no start is known: what runs in its place has no known run time",
-	timeline.Behind:   "no start is known: a gang before it has no known run time",
+	timeline.TooLarge: text.NoStart + ": it asks for more than its nodes or its queue ever have",
+	timeline.NoEnd:    text.NoStart + ": what runs in its place has no known run time",
+	timeline.Behind:   text.NoStart + ": a gang before it has no known run time",
 }
 
 // planOf is what the API says of a start.
@@ -84,7 +84,7 @@ func messageOf(plan *schedulingv1beta1.PodGroupPlan) string {
 	if n := int(plan.WaitsForOthers); n > 0 {
 		awaited = append(awaited, text.Count(n, "other"))
 	}
-	when := "expected to start about " + plan.ExpectedStart.At.UTC().Format("15:04:05 MST on January 2")
+	when := text.StartsAbout + plan.ExpectedStart.At.UTC().Format("15:04:05 MST on January 2")
 	if len(awaited) == 0 {
 		return when
 	}

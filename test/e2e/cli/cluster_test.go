@@ -55,6 +55,6 @@ spec:
 	assert.Contains(t, muster(s, "explain", "job", "job", "-o", "yaml"), "\nphase: Running\n")
 	assert.Contains(t, muster(s, "top", "-o", "yaml"), "\n- name: ann\n  pods: 1\n  queue: "+s.Namespace+"\n  used:\n    cpu: \"3\"\n")
 	top := muster(s, "top")
-	assert.Regexp(t, `(?m)^`+s.Namespace+` +75% of its cpu +3 cpu .* 1 +0 *$`, top)
+	assert.Regexp(t, `(?m)^`+s.Namespace+` +75% of its cpu +3 cpu .* 1 +0 +- *$`, top)
 	assert.Regexp(t, `(?m)^ann +`+s.Namespace+` +1 +3 cpu`, top)
 }

@@ -30,7 +30,7 @@ func TestJobsAreListed(t *testing.T) {
 
 	rows := table(muster(s, "job", "list"))
 	require.Len(t, rows, 3)
-	assert.Equal(t, []string{"NAME", "STATUS", "READY", "SUCCEEDED", "FAILED", "QUEUE", "AGE"}, rows[0])
+	assert.Equal(t, []string{"NAME", "STATUS", "READY", "SUCCEEDED", "FAILED", "QUEUE", "AGE", "START"}, rows[0])
 	assert.Equal(t, []string{"runs", "Running", "2/2", "0", "0", s.Namespace}, rows[1][:6])
 	assert.Equal(t, []string{"waits", "Pending", "0/1", "0", "0", "no-such-queue"}, rows[2][:6])
 	assert.Contains(t, muster(s, "job", "list", "-o", "wide"), "QueueNotFound")

@@ -148,14 +148,14 @@ func TestColumns(t *testing.T) {
 		wide    []string
 		cells   []any // of the full object, up to the age
 	}{
-		jobs: {[]string{"Name", "STATUS", "READY", "SUCCEEDED", "FAILED", "QUEUE", "AGE"}, []string{"REASON", "MESSAGE"},
+		jobs: {[]string{"Name", "STATUS", "READY", "SUCCEEDED", "FAILED", "QUEUE", "AGE", "START"}, []string{"REASON", "MESSAGE"},
 			[]any{"columns", "Running", "2/4", nil, nil, "default"}},
 		podGroups: {[]string{"Name", "STATUS", "minMember", "RUNNINGS", "AGE", "QUEUE", "START"}, nil, []any{"columns", "Running", int64(2), int64(2)}},
 		queues: {[]string{"Name", "STATE", "USED/CAPABILITY", "RESERVED", "SHARE", "GUARANTEE", "BORROWED", "RUNNING", "WAITING", "AGE"},
 			[]string{"PARENT", "PENDING", "INQUEUE"}, []any{"columns", "Open", "cpu 1/2", "1", "3", "2", "4", int64(5), int64(6)}},
 		commands: {[]string{"Name", "Action", "Kind", "Target", "Age"}, nil, []any{"columns", "AbortJob", "Job", "j"}},
 
-		phJobs:        {[]string{"Name", "User", "Group", "Status", "Reason", "Age"}, nil, []any{"columns", "jackpan", "phusers", "Running", "PodRunning"}},
+		phJobs:        {[]string{"Name", "User", "Group", "Status", "Reason", "Age", "Start"}, nil, []any{"columns", "jackpan", "phusers", "Running", "PodRunning"}},
 		phSchedules:   {[]string{"Name", "User", "Group", "Invalid", "NextRun", "Age"}, nil, []any{"columns", "jackpan", "phusers", true, "2026-01-01T00:00:00Z"}},
 		images:        {[]string{"Name", "Type", "Group", "Status", "Age"}, nil, []any{"columns", "both", "phusers", nil}},
 		instanceTypes: {[]string{"Name", "CPU", "Memory", "GPU", "Age"}, nil, []any{"columns", int64(1), "4G", int64(1)}},

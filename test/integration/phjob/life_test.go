@@ -405,3 +405,25 @@ func TestDeletion(t *testing.T) {
 	require.NoError(t, muster.PrimehubV1alpha1().PhJobs(w.namespace).Delete(t.Context(), "job", metav1.DeleteOptions{}))
 	w.eventually("its pod and its PodGroup go with it", func() bool { return !w.hasPod("job") && len(w.groups()) == 0 })
 }
+
+// TestAPhJobSaysWhenItStarts: as its PodGroup does, while it waits. When it runs it says so no more.
+func TestAPhJobSaysWhenItStarts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "4", "4")
+	w.submit("a", "bob", 2)
+	w.phase("a", preparing)
+	at := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
+	groups := muster.SchedulingV1beta1().PodGroups(w.namespace)
+	w.eventually("the plan is written", func() bool {
+		group, err := groups.Get(t.Context(), w.groups()[0], metav1.GetOptions{})
+		require.NoError(t, err)
+		group.Status.Plan = &schedulingv1beta1.PodGroupPlan{
+			Position: 1, ComputedAt: metav1.Now(), ExpectedStart: &schedulingv1beta1.ExpectedStart{At: at, Earliest: at, Latest: at},
+		}
+		_, err = groups.UpdateStatus(t.Context(), group, metav1.UpdateOptions{})
+		return err == nil
+	})
+	w.eventually("the PhJob says when it starts", func() bool { start := w.job("a").Status.ExpectedStart; return start != nil && start.Equal(&at) })
+	w.starts("a")
+	w.eventually("it does not any more", func() bool { return w.job("a").Status.ExpectedStart == nil })
+}

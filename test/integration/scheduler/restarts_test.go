@@ -44,7 +44,10 @@ func (r *restarts) set(since time.Time) {
 }
 
 // restart kills the scheduler as a crash does, and returns when another one is ready.
-func (r *restarts) restart(ctx context.Context) error {
+func (r *restarts) restart(ctx context.Context) error { return r.restartAfter(ctx, func() {}) }
+
+// restartAfter is restart. Something happens while no scheduler runs.
+func (r *restarts) restartAfter(ctx context.Context, meanwhile func()) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	r.set(time.Time{})
@@ -54,6 +57,7 @@ func (r *restarts) restart(ctx context.Context) error {
 	if err := cluster.AwaitEnd(ctx, localcluster.MusterScheduler); err != nil {
 		return fmt.Errorf("waiting for the scheduler's end: %w", err)
 	}
+	meanwhile()
 	if err := cluster.Start(ctx, localcluster.MusterScheduler); err != nil {
 		return fmt.Errorf("starting the scheduler: %w", err)
 	}

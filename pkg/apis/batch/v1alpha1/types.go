@@ -22,6 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="FAILED",type=integer,JSONPath=`.status.failed`
 // +kubebuilder:printcolumn:name="QUEUE",type=string,JSONPath=`.spec.queue`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="START",type=string,JSONPath=`.status.expectedStart`
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.state.reason`,priority=1
 // +kubebuilder:printcolumn:name="MESSAGE",type=string,JSONPath=`.status.state.message`,priority=1
 // +kubebuilder:selectablefield:JSONPath=`.spec.queue`
@@ -555,6 +556,10 @@ type JobStatus struct {
 	// HandledCommand is the UID of the Command that was executed last. An extra of Muster's.
 	// +optional
 	HandledCommand string `json:"handledCommand,omitempty"`
+	// ExpectedStart is when a Job that is Pending is expected to start. Its PodGroup says it first, and status.plan there has the range.
+	// Absent: no start is known. An extra of Muster's.
+	// +optional
+	ExpectedStart *metav1.Time `json:"expectedStart,omitempty"`
 	// StartTime is when the Job first became Running, or was resumed after that. An extra of Muster's.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`

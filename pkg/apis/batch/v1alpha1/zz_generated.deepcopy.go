@@ -279,6 +279,10 @@ func (in *JobStatus) DeepCopyInto(out *JobStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.ExpectedStart != nil {
+		in, out := &in.ExpectedStart, &out.ExpectedStart
+		*out = (*in).DeepCopy()
+	}
 	if in.StartTime != nil {
 		in, out := &in.StartTime, &out.StartTime
 		*out = (*in).DeepCopy()

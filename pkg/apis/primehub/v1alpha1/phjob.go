@@ -68,6 +68,7 @@ const (
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Start",type=string,JSONPath=`.status.expectedStart`
 // +kubebuilder:validation:XValidation:rule="self.spec.command == oldSelf.spec.command && self.spec.image == oldSelf.spec.image && self.spec.instanceType == oldSelf.spec.instanceType && self.spec.groupId == oldSelf.spec.groupId && self.spec.groupName == oldSelf.spec.groupName && self.spec.userId == oldSelf.spec.userId && has(self.spec.userName) == has(oldSelf.spec.userName) && (!has(self.spec.userName) || self.spec.userName == oldSelf.spec.userName)",fieldPath=".spec",message="what a PhJob runs, and for whom, cannot be changed: create another PhJob"
 type PhJob struct {
 	metav1.TypeMeta `json:",inline"`
@@ -147,6 +148,10 @@ type PhJobStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PodName string `json:"podName,omitempty"`
+	// ExpectedStart is when a PhJob that waits is expected to start. Its PodGroup says it first, and status.plan there has the range. Absent:
+	// no start is known. An extra of Muster's.
+	// +optional
+	ExpectedStart *metav1.Time `json:"expectedStart,omitempty"`
 	// StartTime is when the pod first ran.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
