@@ -167,34 +167,24 @@ func TestWhoIsLetPastAStart(t *testing.T) {
 	assert.Empty(t, tr.Decisions.Snapshot(older).Problem.Kept)
 }
 
-// TestAGangWithoutPlacesIsNotAskedAgainAtOnce: a decision may find neither places to reserve nor a reason why there are none. Groups that are
-// bound to several domains had such ones.
-func TestAGangWithoutPlacesIsNotAskedAgainAtOnce(t *testing.T) {
+// TestAGangWithoutAStartIsNotAskedAgainAtOnce: a decision may find neither places to reserve nor a reason why there are none. Members that run in
+// too wide a domain have such ones.
+func TestAGangWithoutAStartIsNotAskedAgainAtOnce(t *testing.T) {
 	tr, clock := newTestTracker(t)
 	args := testArgs
-	args.ReservationDepth, args.MaxOvertakeTime.Duration = 1, time.Hour
+	args.ReservationDepth = 1
 	require.NoError(t, tr.Configure("muster", args))
 	pods := gangOf(tr, "g", 2, 2)
-	refuse := func(onlyWithStart bool) {
-		require.Empty(t, tr.Gate(pods[0]))
-		s := tr.Decisions.Snapshot(pods[0])
-		require.NotNil(t, s)
-		require.True(t, s.Problem.Reserve)
-		require.Equal(t, onlyWithStart, s.Problem.OnlyWithStart)
-		_, ok := tr.Decisions.Commit(s, no(s, "no domain", pods[0], "NodeResourcesFit"))
-		require.True(t, ok)
-	}
-	tick := func(after time.Duration) (decided bool) {
+	require.Empty(t, tr.Gate(pods[0]))
+	s := tr.Decisions.Snapshot(pods[0])
+	require.True(t, s.Problem.Reserve && s.Problem.OnlyWithStart)
+	_, ok := tr.Decisions.Commit(s, no(s, "no domain", pods[0], "NodeResourcesFit"))
+	require.True(t, ok)
+	decided := func(after time.Duration) bool {
 		clock.Step(after)
 		dispatch.NewDispatcher(tr).Tick()
 		return tr.Gangs[keyNamed("g")].Refusal.Woken
 	}
-	refuse(true)
-	assert.False(t, tick(time.Second))
-	assert.True(t, tick(time.Minute))
-	refuse(true)
-	assert.True(t, tick(time.Hour), "it is starving")
-	refuse(false)
-	assert.False(t, tick(time.Second))
-	assert.True(t, tick(time.Minute))
+	assert.False(t, decided(time.Second))
+	assert.True(t, decided(time.Minute))
 }
