@@ -195,6 +195,21 @@ func TestGroupsHaveTheirOwnRacks(t *testing.T) {
 	assert.Equal(t, nodes[10][:2], nodes[19][:2], "one rack")
 }
 
+// TestGroupsWithAffinityAreToldWhy: groups within their own racks are placed by amounts. If members need more than that, the gang says so.
+func TestGroupsWithAffinityAreToldWhy(t *testing.T) {
+	planner, infos := plannerOn(t, racks())
+	problem := ranks(problemOf(some(4, "w", spread(corev1.LabelHostname, "w"))))
+	one := within(1)
+	problem.Topology = &Topology{Tree: treeByZone(infos), Bound: within(2), GroupOf: func(m *gang.Member) (string, topology.Bound) {
+		return strconv.Itoa(m.Index / 2), one
+	}}
+	problem.Reserve = true
+	decision := planner.DecideWithin(t.Context(), problem, infos)
+	assert.Equal(t, Impossible, decision.Feasibility)
+	assert.Contains(t, decision.Message, "placed by amounts only: remove their networkTopology, or the claims")
+	assert.Nil(t, decision.Reserve, "it would be kept from others for nothing")
+}
+
 // TestAffinityInsideARack: inter-pod constraints are searched inside one domain.
 func TestAffinityInsideARack(t *testing.T) {
 	planner, infos := plannerOn(t, racks())

@@ -141,6 +141,9 @@ func (d *domains) target(could []int) int {
 	return could[0]
 }
 
+// groupsAreCounted is why a gang with groups is never placed.
+const groupsAreCounted = "sub groups within a tier of their own are placed by amounts only: remove their networkTopology, or the claims of devices and the required rules about other pods of the gang"
+
 // explainDomains names the best domain of each allowed tier. It says which resource is short there, and which nodes are out. The text stays
 // the same until the numbers change.
 func (d *domains) explainDomains(best map[int]bestOf, inside int, tried bool) string {
@@ -171,7 +174,10 @@ func (d *domains) explainDomains(best map[int]bestOf, inside int, tried bool) st
 	if len(tiers) == 0 {
 		parts = append(parts, "no domain is that close")
 	}
-	if tried {
+	switch {
+	case tried && d.isDivided() && !d.isCounted():
+		parts = append(parts, groupsAreCounted)
+	case tried:
 		parts = append(parts, "a domain has room for each of them, and no place was found for all")
 	}
 	return strings.Join(parts, "; ")
