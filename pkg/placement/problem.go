@@ -133,18 +133,20 @@ func (p *Problem) heldOn(node fwk.NodeInfo) resources.List {
 	name := node.Node().Name
 	held, used := p.Held[name], resources.List{}
 	for _, kept := range p.Kept {
-		if amounts := kept.Amounts[name]; len(amounts) > 0 {
-			ending := EndingOn(node, slices.Collect(maps.Keys(amounts)), p.EndOf)
-			own := kept.On(name, func(by time.Time) resources.List {
-				left := ending(by)
-				left.Sub(used)
-				return left
-			})
-			held = held.Clone()
-			held.Add(own)
-			used.Add(amounts) // what comes free does so for one of them
-			used.Sub(own)
+		amounts := kept.Amounts[name]
+		if len(amounts) == 0 {
+			continue
 		}
+		ending := EndingOn(node, slices.Collect(maps.Keys(amounts)), p.EndOf)
+		own := kept.On(name, func(by time.Time) resources.List {
+			left := ending(by)
+			left.Sub(used)
+			return left
+		})
+		held = held.Clone()
+		held.Add(own)
+		used.Add(amounts) // what comes free does so for one of them
+		used.Sub(own)
 	}
 	return held
 }

@@ -50,7 +50,7 @@ func (n *Nodes[K]) pause() time.Duration {
 
 // HoldsAgainst says whether the reservation holds against a start. One with a start gives way to gangs that rank before, and to what ends by then.
 func (n *Nodes[K]) HoldsAgainst(start *Start, end time.Time, known bool) bool {
-	return n.Start.IsZero() || start.bypasses(n.Rank) && !(known && !end.After(n.Start))
+	return n.Start.IsZero() || start.bypasses(n.Rank) && (!known || end.After(n.Start))
 }
 
 // KeptOn is the room that is kept on a node now. ending is the room of what ends there by a time. A reservation with a start does not keep it: it

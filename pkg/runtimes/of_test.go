@@ -24,7 +24,7 @@ func TestTheWordOfAUser(t *testing.T) {
 		assert.Equal(t, want > 0, OfGroup(group).Known(), text)
 	}
 	stated, err := Stated(&schedulingv1beta1.PodGroup{})
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	assert.Zero(t, stated)
 }
 

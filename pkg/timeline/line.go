@@ -63,10 +63,10 @@ func add(to, amount []int64, count int64) {
 		if a == 0 {
 			continue
 		}
-		if limit := int64(never) / max(count, -count, 1); a > limit || a < -limit {
+		if limit := never / max(count, -count, 1); a > limit || a < -limit {
 			a = max(min(a, limit), -limit)
 		}
-		to[r] = max(min(to[r]+a*count, int64(never)), -int64(never))
+		to[r] = max(min(to[r]+a*count, never), -never)
 	}
 }
 

@@ -64,7 +64,7 @@ func newPlan(c *Cluster) *plan {
 		p.nodes[n].steps = []step{{free: p.amounts(free, 0)}}
 	}
 	for q, free := range c.Queues {
-		p.queues[q].steps = []step{{free: p.amounts(free, int64(never))}}
+		p.queues[q].steps = []step{{free: p.amounts(free, never)}}
 	}
 	p.addRuns()
 	for i := range c.Kinds {
@@ -98,7 +98,7 @@ func (p *plan) amounts(l resources.List, missing int64) []int64 {
 		if !has {
 			amount = missing
 		}
-		amounts[i] = max(min(amount, int64(never)), -int64(never))
+		amounts[i] = max(min(amount, never), -never)
 	}
 	return amounts
 }

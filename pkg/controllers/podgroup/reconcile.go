@@ -46,8 +46,8 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	decision.Admitted = decision.Admitted || c.isReplacement(group, members)
 	next := nextStatus(group, members, decision, c.clock.Now(), string(uuid.NewUUID()))
 	admission.WithPlace(next, c.admission.place(key, group.UID))
-	notUsed := false
-	next.Estimate, notUsed = c.estimate(group, pods)
+	estimate, notUsed := c.estimate(group, pods)
+	next.Estimate = estimate
 	c.dropPruned(next)
 	holdLeft := c.settleHold(group, pods, members.gone, next)
 	if cached.Status.Phase.Admitted() {

@@ -125,8 +125,8 @@ func (r *Runs) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
-			defer cancel()
 			r.writeIfChanged(last)
+			cancel()
 			return
 		case <-r.clock.After(writePause):
 			r.writeIfChanged(ctx)

@@ -124,6 +124,13 @@ func (t *store) closedTo(key state.Key, pod *corev1.Pod) (reason string, isScout
 		return t.WaitText(g, status), false
 	case !g.Counts(m):
 		return OldIncarnation, false
+	}
+	return closedByPhase(g, m, status)
+}
+
+// closedByPhase says why a member of an admitted gang must wait, or "".
+func closedByPhase(g *gang.Group, m *gang.Member, status gang.Status) (reason string, isScout bool) {
+	switch {
 	case status.Phase == gang.Running && status.Reason == "" && g.AwaitsGroup(m):
 		return behindGroup, false
 	case status.Phase == gang.Running && status.Reason == "":

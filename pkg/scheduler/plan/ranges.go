@@ -55,8 +55,8 @@ func (r *ratios) add(queue string, expected, actual time.Duration) float64 {
 		if _, known := r.of[key]; !known && key.queue != allQueues && len(r.of) >= mostQueues*len(horizons) {
 			continue
 		}
-		samples := append(r.of[key], ratio)
-		r.of[key] = samples[max(0, len(samples)-samplesOf):]
+		r.of[key] = append(r.of[key], ratio)
+		r.of[key] = r.of[key][max(0, len(r.of[key])-samplesOf):]
 	}
 	return ratio
 }

@@ -60,7 +60,7 @@ func (c *Coscheduling) PreScore(_ context.Context, cycle fwk.CycleState, pod *co
 
 // scoreAt is the score of the nodes at a place in the order. The best ones are far ahead, so that with the shipped weight no preference for
 // empty nodes is stronger.
-func scoreAt(place int) int64 { return fwk.MaxNodeScore / int64(place+1) }
+func scoreAt(place int) int64 { return fwk.MaxScore / int64(place+1) }
 
 // scarceIn are the requests for extended resources, whose names have a domain.
 func scarceIn(requests resources.List) (scarce resources.List, names []corev1.ResourceName) {
