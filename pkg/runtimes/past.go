@@ -10,6 +10,8 @@ import (
 )
 
 const (
+	// ConfigMap has the text of a Past, under ConfigMapKey.
+	ConfigMap, ConfigMapKey = "muster-run-times", "runs"
 	// MaxEntries bounds a Past. In text it stays far below what an object may have.
 	MaxEntries = 2000
 	// shortest is the shortest run. The API has times in whole seconds.

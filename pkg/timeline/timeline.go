@@ -65,6 +65,8 @@ type Gang struct {
 	Queues []int
 	// Reserved is where and when it starts, if that is decided.
 	Reserved *Reservation
+	// Asks: it does not wait, and takes no room. It is planned as if it did, and the others as if it were not there.
+	Asks bool
 }
 
 // Need is a number of pods of a kind.
@@ -141,7 +143,9 @@ func Plan(c *Cluster) []Start {
 			starts[i].Why = p.whyNever(i)
 			continue
 		}
-		p.take(i, at, places)
+		if !c.Gangs[i].Asks {
+			p.take(i, at, places)
+		}
 		starts[i] = p.start(i, at, places)
 	}
 	return starts

@@ -1,9 +1,6 @@
 package podgroup
 
 import (
-	"cmp"
-	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +11,6 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
-	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/runtimes"
 )
 
@@ -77,68 +73,8 @@ var sources = map[runtimes.Source]schedulingv1beta1.EstimateSource{
 
 // factsOf are what the estimate of a PodGroup is made of.
 func (c *Controller) factsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod) runtimes.Facts {
-	job := c.jobOf(group)
-	f := runtimes.Facts{Run: runOf(group), Limit: limitOf(pods)}
-	f.Stated, f.Problem = runtimes.Stated(group)
-	if job != nil {
-		f.Run, f.Limit = runOfJob(job), shorter(f.Limit, seconds(ptr.Deref(job.Spec.ActiveDeadlineSeconds, 0)))
-	}
-	if queue, err := c.admission.queues.Get(admission.QueueOf(group)); err == nil && queue.Spec.Muster != nil {
-		f.QueueDefault = ptr.Deref(queue.Spec.Muster.DefaultRuntime, metav1.Duration{}).Duration
-	}
-	return f
-}
-
-// runOf says what a PodGroup that no Job of ours controls has in common with earlier ones.
-func runOf(group *schedulingv1beta1.PodGroup) runtimes.Run {
-	name := group.Name
-	if owner := metav1.GetControllerOfNoCopy(group); owner != nil {
-		name = owner.Name
-	}
-	size := fmt.Sprint(group.Spec.MinMember, resources.FromResourceList(ptr.Deref(group.Spec.MinResources, nil)))
-	return runtimes.Run{Owner: ownerOf(group), Queue: admission.QueueOf(group), Name: name, Size: size}
-}
-
-// runOfJob says what a Job has in common with earlier ones.
-func runOfJob(job *batchv1alpha1.Job) runtimes.Run {
-	tasks := make([]string, len(job.Spec.Tasks))
-	for i := range job.Spec.Tasks {
-		tasks[i] = fmt.Sprintf("%s=%d", job.Spec.Tasks[i].Name, job.Spec.Tasks[i].Replicas)
-	}
-	queue := cmp.Or(job.Spec.Queue, schedulingv1beta1.DefaultQueue)
-	return runtimes.Run{Owner: ownerOf(job), Queue: queue, Name: job.Name, Size: strings.Join(tasks, " ")}
-}
-
-// ownerOf is the user of a Job or a PodGroup, or else its namespace.
-func ownerOf(object metav1.Object) string {
-	if user := object.GetLabels()[schedulingv1beta1.UserLabel]; user != "" {
-		return "user " + user
-	}
-	return "namespace " + object.GetNamespace()
-}
-
-// limitOf is after how long the last pod is ended, 0 if one of them never is.
-func limitOf(pods []*corev1.Pod) (limit time.Duration) {
-	for _, pod := range pods {
-		if pod.Spec.ActiveDeadlineSeconds == nil {
-			return 0
-		}
-		limit = max(limit, seconds(*pod.Spec.ActiveDeadlineSeconds))
-	}
-	return limit
-}
-
-// shorter is the shorter one of two limits; 0 is none.
-func shorter(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
-}
-
-// seconds is a number of seconds, at most as long as anything is expected to run.
-func seconds(n int64) time.Duration {
-	return time.Duration(min(max(n, 0), int64(runtimes.Longest.Seconds()))) * time.Second
+	queue, _ := c.admission.queues.Get(admission.QueueOf(group)) // one that is missing has no default
+	return runtimes.FactsOf(group, c.jobOf(group), queue, pods)
 }
 
 // tellNotUsed makes an event on a PodGroup and on its Job: the word of the user is not used.
@@ -168,10 +104,10 @@ func (c *Controller) jobEnded(job *batchv1alpha1.Job, ended time.Time) {
 		stated, _ = runtimes.Stated(job) // the PodGroup has the annotations of its Job
 	}
 	if job.Status.State.Phase != batchv1alpha1.Completed {
-		c.runs.Failed(runOfJob(job), ended.Sub(began), stated)
+		c.runs.Failed(runtimes.RunOfJob(job), ended.Sub(began), stated)
 		return
 	}
-	c.runs.Ended(runOfJob(job), ended.Sub(began), stated)
+	c.runs.Ended(runtimes.RunOfJob(job), ended.Sub(began), stated)
 }
 
 // groupEnded notes how long a PodGroup took that no Job of ours controls, and that has completed.
@@ -197,7 +133,7 @@ func (c *Controller) groupEnded(group *schedulingv1beta1.PodGroup, next *schedul
 		return
 	}
 	stated, _ := runtimes.Stated(group)
-	c.runs.Ended(runOf(group), ended.Sub(began), stated)
+	c.runs.Ended(runtimes.RunOf(group), ended.Sub(began), stated)
 }
 
 // boundAt is when the minimum of a PodGroup had nodes, zero if it had none.

@@ -207,7 +207,7 @@ func TestAnEstimateIsSteady(t *testing.T) {
 	s := leader(t)
 	s.cache(mustertesting.MakeQueue("q").Obj())
 	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").Phase(inqueue).Obj()
-	ended := func(took time.Duration) { s.runs.Ended(runOf(group), took, 0) }
+	ended := func(took time.Duration) { s.runs.Ended(runtimes.RunOf(group), took, 0) }
 	expected := func() time.Duration {
 		next, _ := s.estimate(group, nil)
 		group.Status.Estimate = next
@@ -243,6 +243,6 @@ func TestTheLimitOfPods(t *testing.T) {
 		"one runs for ever":  {[]*corev1.Pod{pod(new(int64(60))), pod(nil)}, 0},
 		"an absurd one":      {[]*corev1.Pod{pod(new(int64(1 << 62)))}, runtimes.Longest},
 	} {
-		assert.Equal(t, test.want, limitOf(test.pods), name)
+		assert.Equal(t, test.want, runtimes.FactsOf(&schedulingv1beta1.PodGroup{}, nil, nil, test.pods).Limit, name)
 	}
 }

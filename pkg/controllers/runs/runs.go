@@ -23,9 +23,9 @@ import (
 
 const (
 	// Name of the ConfigMap.
-	Name = "muster-run-times"
+	Name = runtimes.ConfigMap
 	// Key of its text.
-	Key = "runs"
+	Key = runtimes.ConfigMapKey
 	// writePause is the least time between two writes.
 	writePause = time.Minute
 	// readPause is the pause before the ConfigMap is read again that could not be read.

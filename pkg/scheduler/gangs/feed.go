@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/connection"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/ledger"
@@ -37,8 +38,9 @@ type Feed struct {
 	connect Connector
 	onStart []func(context.Context, fwk.Handle)
 	Started bool
-	// Client writes the expected starts of PodGroups. It is set by Start.
+	// Client writes the expected starts of PodGroups, and Queues has all queues. They are set by Start.
 	Client  versioned.Interface
+	Queues  schedulingv1beta1listers.QueueLister
 	read    context.Context // ends when everything has been read, or when nothing will be any more
 	endRead context.CancelFunc
 }
@@ -96,6 +98,7 @@ func (f *Feed) start(ctx context.Context, handle fwk.Handle) error {
 	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithTransform(dropManagedFields))
 	core := handle.SharedInformerFactory()
 	classes := core.Scheduling().V1().PriorityClasses()
+	f.Queues = ours.Scheduling().V1beta1().Queues().Lister()
 	f.t.Classes, f.t.PodLister = classes.Lister(), core.Core().V1().Pods().Lister()
 
 	nodes := ledger.NewNodes(f.t.Quota.Ledger, f.t.Quota.NodesChanged)

@@ -135,13 +135,17 @@ func (b *builder) queuesOf(account string) (path []int) {
 // gangOf is a waiting gang as a plan sees it.
 func (b *builder) gangOf(w *Waiting) timeline.Gang {
 	g := timeline.Gang{For: w.runs, Queues: b.queuesOf(w.account)}
+	if w.asked != nil {
+		g.Asks, g.Needs = true, b.needs(w.asked)
+		return g
+	}
 	if len(w.members) == 0 {
 		g.Needs = []timeline.Need{{Kind: b.evenKind(w), Count: w.count}}
 		return g
 	}
 	counts, kinds, order := map[int]int{}, map[types.UID]int{}, []int{}
 	for _, m := range w.members {
-		kind := b.kindOf(m)
+		kind := b.kindOf(m, "")
 		if counts[kind] == 0 {
 			order = append(order, kind)
 		}
@@ -182,10 +186,10 @@ func (b *builder) evenKind(w *Waiting) int {
 	return b.kind("even "+each.String(), timeline.Kind{Requests: each})
 }
 
-// kindOf is the kind of a member. The filters of the profile are not asked: a plan knows amounts, labels and taints.
-func (b *builder) kindOf(m *gang.Member) int {
+// kindOf is the kind of a member, among those whose keys begin alike. The filters of the profile are not asked: a plan knows amounts, labels and taints.
+func (b *builder) kindOf(m *gang.Member, prefix string) int {
 	groups := b.tracker.Quota.NodeGroupsOf(m.Pod, false)
-	key := placement.DemandOf(&m.Pod.Spec) + groups.String()
+	key := prefix + placement.DemandOf(&m.Pod.Spec) + groups.String()
 	if i, known := b.kindAt[key]; known {
 		return i
 	}

@@ -47,6 +47,7 @@ type Room struct {
 	last    signature
 	madeAt  time.Time
 	known   map[state.Key]*record
+	reviews *reviews // nil answers none
 	// unsaid: gangs that are to get a plan have none yet.
 	unsaid bool
 	// pruned: the CRD of PodGroups is older than this program.
@@ -72,6 +73,7 @@ type expected struct{ made, start time.Time }
 func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
 	core := handle.SharedInformerFactory().Core().V1()
 	r := New(tracker, tracker.Feed.Client, tracker.Clock, newSurvey(tracker, core.Nodes().Lister(), core.Pods().Lister()))
+	r.reviews = watchReviews(ctx, handle, tracker)
 	for pause := period; ; {
 		select {
 		case <-ctx.Done():
@@ -98,22 +100,28 @@ func (r *Room) Look(ctx context.Context) (took time.Duration) {
 	}
 	now := r.clock.Now()
 	r.settle(ctx, now)
+	asks := r.reviews.take(ctx, now)
 	next := r.signature()
-	if next == r.last && !r.unsaid && now.Sub(r.madeAt) < freshness {
+	if next == r.last && !r.unsaid && now.Sub(r.madeAt) < freshness && len(asks) == 0 {
 		return 0
 	}
 	r.last, r.madeAt, r.unsaid = next, now, false
 	begun := r.clock.Now()
-	snapshot := r.survey.take(now)
+	snapshot := r.survey.take(now, asks)
 	if snapshot == nil {
 		return r.clock.Since(begun)
 	}
 	starts := timeline.Plan(&snapshot.Cluster)
 	took = r.clock.Since(begun)
 	r.tracker.Metrics.Plans.WithLabelValues().Observe(took.Seconds())
-	r.tracker.Metrics.PlanGangs.Set(float64(len(starts)))
+	r.tracker.Metrics.PlanGangs.Set(float64(len(starts) - len(asks)))
 	for i := range starts {
-		r.tell(ctx, snapshot, i, &starts[i])
+		if snapshot.Waiting[i].asked == nil {
+			r.tell(ctx, snapshot, i, &starts[i])
+		}
+	}
+	if len(asks) > 0 {
+		r.reviews.answer(ctx, snapshot, starts, asks, r.ratios)
 	}
 	return took
 }

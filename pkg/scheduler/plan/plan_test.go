@@ -83,7 +83,7 @@ func TestTheRangeFollowsTheErrors(t *testing.T) {
 func TestWhatAPlanSays(t *testing.T) {
 	s := &Snapshot{
 		Cluster: timeline.Cluster{Now: now, Runs: make([]timeline.Run, 4)},
-		Waiting: []Waiting{{Key: state.Key{Namespace: "team", Name: "wide"}}, {Key: state.Key{Namespace: "other", Name: "narrow"}}},
+		Waiting: []Waiting{{Key: state.Key{Namespace: "team", Name: "wide"}, position: 1}, {Key: state.Key{Namespace: "other", Name: "narrow"}, position: 2}},
 		Runs:    []Owner{{"team", "train-7"}, {"team", "train-7"}, {"other", "secret"}, {"team", "train-1"}},
 	}
 	plan := s.planOf(0, &timeline.Start{At: now.Add(90 * time.Minute), Runs: []int{0, 1, 2, 3}, Gangs: []int{1}}, newRatios())

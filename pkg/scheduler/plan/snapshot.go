@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,8 @@ type Waiting struct {
 	runs     time.Duration
 	account  string
 	reserved *state.Reserved
+	position int32     // among those that wait
+	asked    *question // by a StartReview; nil for a gang that waits
 }
 
 // Owner names what a run is of.
@@ -75,8 +78,9 @@ func newSurvey(tracker *gangs.Tracker, nodes corelisters.NodeLister, pods coreli
 	return &survey{tracker: tracker, nodes: nodes, pods: pods, requests: map[types.UID]asked{}}
 }
 
-// waiting lists the gangs that wait, the first in line first. It lists members that hold room before they are bound, too. It takes the lock once.
-func (s *survey) waiting() (waiting []Waiting, starting []start) {
+// waiting lists the gangs that wait, the first in line first, with those that StartReviews ask about. It lists members that hold room before
+// they are bound, too. It takes the lock once.
+func (s *survey) waiting(asks []*question) (waiting []Waiting, starting []start) {
 	t := s.tracker
 	t.Lock()
 	defer t.Unlock()
@@ -89,6 +93,7 @@ func (s *survey) waiting() (waiting []Waiting, starting []start) {
 		}
 	}
 	slices.SortFunc(waiting, func(a, b Waiting) int { return a.rank.Compare(b.rank) })
+	hasAll := len(waiting) <= mostGangs
 	waiting = waiting[:min(len(waiting), mostGangs)]
 	for i := range waiting {
 		w := &waiting[i]
@@ -96,7 +101,7 @@ func (s *survey) waiting() (waiting []Waiting, starting []start) {
 		w.members = g.Choose()
 		w.reserved = t.WaitList.Book.ReservedFor(w.Key)
 	}
-	return waiting, starting
+	return s.insert(waiting, asks, hasAll), starting
 }
 
 // waits describes a gang that waits for room or quota.
@@ -129,13 +134,14 @@ func startOf(t *gangs.Tracker, g *gang.Group) start {
 	return starting
 }
 
-// take makes a snapshot. It is nil if no gang waits.
-func (s *survey) take(now time.Time) *Snapshot {
-	waiting, starting := s.waiting()
+// take makes a snapshot with the gangs that StartReviews ask about. It is nil if no gang waits, and none is asked about.
+func (s *survey) take(now time.Time, asks []*question) *Snapshot {
+	waiting, starting := s.waiting(asks)
 	if len(waiting) == 0 {
 		return nil
 	}
 	nodes, _ := s.nodes.List(labels.Everything()) // listers never fail
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }) // the same cluster has the same plan
 	b := &builder{
 		survey: s, Snapshot: &Snapshot{Cluster: timeline.Cluster{Now: now}, Waiting: waiting}, nodes: nodes, nodeAt: map[string]int{},
 		queueAt: map[string]int{}, runAt: map[runKey]int{}, kindAt: map[string]int{}, seen: map[types.UID]asked{},

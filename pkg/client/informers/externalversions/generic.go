@@ -52,6 +52,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		// Group=muster.sh, Version=v1alpha1
 	case musterv1alpha1.SchemeGroupVersion.WithResource("networktopologies"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Muster().V1alpha1().NetworkTopologies().Informer()}, nil
+	case musterv1alpha1.SchemeGroupVersion.WithResource("startreviews"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Muster().V1alpha1().StartReviews().Informer()}, nil
 
 		// Group=primehub.io, Version=v1alpha1
 	case primehubv1alpha1.SchemeGroupVersion.WithResource("images"):

@@ -5,3 +5,11 @@ package v1alpha1
 // NetworkTopologyListerExpansion allows custom methods to be added to
 // NetworkTopologyLister.
 type NetworkTopologyListerExpansion interface{}
+
+// StartReviewListerExpansion allows custom methods to be added to
+// StartReviewLister.
+type StartReviewListerExpansion interface{}
+
+// StartReviewNamespaceListerExpansion allows custom methods to be added to
+// StartReviewNamespaceLister.
+type StartReviewNamespaceListerExpansion interface{}

@@ -10,6 +10,8 @@ import (
 type Interface interface {
 	// NetworkTopologies returns a NetworkTopologyInformer.
 	NetworkTopologies() TypedNetworkTopologyInformer
+	// StartReviews returns a StartReviewInformer.
+	StartReviews() TypedStartReviewInformer
 }
 
 type version struct {
@@ -26,4 +28,9 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 // NetworkTopologies returns a TypedNetworkTopologyInformer.
 func (v *version) NetworkTopologies() TypedNetworkTopologyInformer {
 	return &networkTopologyInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
+}
+
+// StartReviews returns a TypedStartReviewInformer.
+func (v *version) StartReviews() TypedStartReviewInformer {
+	return &startReviewInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

@@ -13,6 +13,7 @@ import (
 type MusterV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	NetworkTopologiesGetter
+	StartReviewsGetter
 }
 
 // MusterV1alpha1Client is used to interact with features provided by the muster.sh group.
@@ -22,6 +23,10 @@ type MusterV1alpha1Client struct {
 
 func (c *MusterV1alpha1Client) NetworkTopologies() NetworkTopologyInterface {
 	return newNetworkTopologies(c)
+}
+
+func (c *MusterV1alpha1Client) StartReviews(namespace string) StartReviewInterface {
+	return newStartReviews(c, namespace)
 }
 
 // NewForConfig creates a new MusterV1alpha1Client for the given config.

@@ -16,6 +16,10 @@ func (c *FakeMusterV1alpha1) NetworkTopologies() v1alpha1.NetworkTopologyInterfa
 	return newFakeNetworkTopologies(c)
 }
 
+func (c *FakeMusterV1alpha1) StartReviews(namespace string) v1alpha1.StartReviewInterface {
+	return newFakeStartReviews(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeMusterV1alpha1) RESTClient() rest.Interface {
