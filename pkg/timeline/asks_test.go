@@ -11,7 +11,7 @@ import (
 	"github.com/muster-sched/muster/pkg/timeline"
 )
 
-// TestAQuestionChangesNothing: others are planned as without it, and its answer is the plan of the same gang if it waits there.
+// TestAQuestionChangesNothing: others are planned as without it. Its answer is the plan of the same gang, if it waits there.
 func TestAQuestionChangesNothing(t *testing.T) {
 	mustertesting.Histories(t, 2000, func(t *rapid.T) {
 		c := drawCluster(t)

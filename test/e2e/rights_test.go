@@ -71,6 +71,11 @@ var usedElsewhere = map[string][]string{
 	"evictions from a queue that is above its capability; test/integration/scheduler": {
 		`ClusterRole "muster-scheduler": create pods/eviction`,
 	},
+	"questions when a Job would start; test/e2e/cli": {
+		`ClusterRole "muster-scheduler": delete startreviews.muster.sh`,
+		`ClusterRole "muster-scheduler": patch startreviews/status.muster.sh`,
+		`Role "muster-scheduler": get configmaps`,
+	},
 	"leader election of the scheduler; test/real/install": {
 		`Role "muster-scheduler": create leases.coordination.k8s.io`,
 		`Role "muster-scheduler": get leases.coordination.k8s.io`,

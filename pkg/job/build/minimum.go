@@ -19,7 +19,7 @@ type Share struct {
 	Count int
 }
 
-// Minimum are the pods that start together when a new Job starts: those of the tasks that wait for no others. The Job has its defaults filled
+// Minimum are the pods that start together when a new Job starts. Tasks that wait for others have none. The Job has its defaults filled
 // in. Tasks of a higher priority come first.
 func Minimum(job *batchv1alpha1.Job, priorityOf PriorityFunc) (shares []Share) {
 	spec := &FirstStage(job).Spec

@@ -124,6 +124,7 @@ func TestNamesThatUsersType(t *testing.T) {
 
 		hyperNodes:        {"hypernode", []string{"hn"}, false},
 		networkTopologies: {"networktopology", []string{"nettopo"}, false},
+		startReviews:      {"startreview", nil, true},
 	} {
 		list, err := server.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
 		require.NoError(t, err)
@@ -163,6 +164,7 @@ func TestColumns(t *testing.T) {
 		hyperNodes: {[]string{"Name", "Tier", "TierName", "NodeCount", "Age"}, nil, []any{"columns", "2", "spine", int64(3)}},
 		networkTopologies: {[]string{"Name", "NODES", "VALID", "AGE"}, []string{"MESSAGE"},
 			[]any{"columns", int64(3), "True"}},
+		startReviews: {[]string{"Name", "ANSWER", "START", "AGE"}, []string{"MESSAGE"}, []any{"columns", "Later", "2026-01-01T12:00:00Z"}},
 	} {
 		t.Run(gvr.Resource, func(t *testing.T) {
 			full := merge(t, parse(t, fullObjects[gvr]), "metadata: {name: columns}")

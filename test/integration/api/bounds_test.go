@@ -317,6 +317,25 @@ status:
   nodeCount: 3
   conditions: [{type: Valid, status: "True", reason: Valid, message: all is used, observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}]
 `,
+	startReviews: `
+apiVersion: muster.sh/v1alpha1
+kind: StartReview
+metadata: {name: full-question}
+spec:
+  job: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: a, labels: {muster.sh/user: ada}}, spec: {queue: q, tasks: [{replicas: 1}]}}
+status:
+  answer: Later
+  message: expected to start about 12:00:00 UTC on January 1, when b ends
+  nodeCount: 2
+  runtime: 1h0m0s
+  plan:
+    position: 3
+    expectedStart: {at: "2026-01-01T12:00:00Z", earliest: "2026-01-01T11:00:00Z", latest: "2026-01-01T14:00:00Z"}
+    waitsFor: [b]
+    waitsForOthers: 1
+    message: expected to start about 12:00:00 UTC on January 1, when b and 1 other end
+    computedAt: "2026-01-01T10:00:00Z"
+`,
 }
 
 func TestFullObjectsAreTaken(t *testing.T) {

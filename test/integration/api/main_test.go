@@ -34,6 +34,7 @@ var (
 
 	hyperNodes        = schema.GroupVersionResource{Group: "topology.volcano.sh", Version: "v1alpha1", Resource: "hypernodes"}
 	networkTopologies = schema.GroupVersionResource{Group: "muster.sh", Version: "v1alpha1", Resource: "networktopologies"}
+	startReviews      = schema.GroupVersionResource{Group: "muster.sh", Version: "v1alpha1", Resource: "startreviews"}
 )
 
 // ofCluster are the resources without a namespace.

@@ -49,6 +49,7 @@ var readTypes = map[schema.GroupVersionResource]reflect.Type{
 
 	hyperNodes:        reflect.TypeFor[topologyv1alpha1.HyperNode](),
 	networkTopologies: reflect.TypeFor[musterv1alpha1.NetworkTopology](),
+	startReviews:      reflect.TypeFor[musterv1alpha1.StartReview](),
 }
 
 // richTemplate is a pod template with fields of each type that templates have.

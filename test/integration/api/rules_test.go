@@ -58,6 +58,13 @@ metadata: {name: small}
 spec: {levels: [{nodeLabel: spine}, {nodeLabel: example.com/leaf}]}
 `
 
+const smallReview = `
+apiVersion: muster.sh/v1alpha1
+kind: StartReview
+metadata: {name: small}
+spec: {job: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: a}, spec: {tasks: [{replicas: 1}]}}}
+`
+
 // member makes a HyperNode patch of a member.
 func member(text string) string { return "spec: {members: [" + text + "]}" }
 
@@ -403,6 +410,13 @@ var rules = map[string]rule{
 		field:   "spec.members[0].selector.regexMatch.pattern",
 		message: "member regexMatch pattern is invalid",
 	},
+	"a StartReview asks about a Job": {
+		base:    smallReview,
+		keeps:   []string{`{}`, `spec: {job: {spec: null}}`},
+		breaks:  `spec: {job: {apiVersion: batch/v1}}`,
+		field:   "spec.job",
+		message: "a Job of apiVersion batch.volcano.sh/v1alpha1 is asked about",
+	},
 	"a NetworkTopology has levels": {
 		base:    smallTopology,
 		keeps:   []string{`{}`},
@@ -436,7 +450,7 @@ var rules = map[string]rule{
 // resourceOf tells the resource of an object by its kind.
 func resourceOf(object map[string]any) schema.GroupVersionResource {
 	return map[string]schema.GroupVersionResource{"Job": jobs, "PodGroup": podGroups, "Queue": queues, "Command": commands, "Pod": pods,
-		"PhJob": phJobs, "PhSchedule": phSchedules, "HyperNode": hyperNodes, "NetworkTopology": networkTopologies}[object["kind"].(string)]
+		"PhJob": phJobs, "PhSchedule": phSchedules, "HyperNode": hyperNodes, "NetworkTopology": networkTopologies, "StartReview": startReviews}[object["kind"].(string)]
 }
 
 func TestRulesTakeWhatKeepsThem(t *testing.T) {

@@ -125,6 +125,13 @@ func TestTenantsKeepToTheirQueues(t *testing.T) {
 		"a pod of another's name":            {red, pods, tenantPod, `metadata: {labels: {muster.sh/user: blue}}`, noUser},
 		"a Job with a template of another name": {red, jobs, smallJob, `spec: {queue: red, tasks: [{name: a, replicas: 1, template: {
 			metadata: {labels: {muster.sh/user: blue}}, spec: {containers: [{name: a, image: a}]}}}]}`, noUser},
+		"a question about a Job in its queue":      {red, startReviews, smallReview, `spec: {job: {spec: {queue: red}}}`, ""},
+		"a question about a Job in another's":      {red, startReviews, smallReview, `spec: {job: {spec: {queue: blue}}}`, "spec.job.spec.queue: red may not use queue blue"},
+		"a question about a Job without a queue":   {red, startReviews, smallReview, `{}`, "spec.job.spec.queue: red may not use queue default"},
+		"a question about a Job without a spec":    {red, startReviews, smallReview, `spec: {job: {spec: null}}`, "spec.job.spec.queue: red may not use queue default"},
+		"a question about a Job of another's name": {red, startReviews, smallReview, `spec: {job: {metadata: {labels: {muster.sh/user: blue}}, spec: {queue: red}}}`, noUser},
+		"a question about another template": {red, startReviews, smallReview, `spec: {job: {spec: {queue: red, tasks: [{name: a, replicas: 1, template: {
+			metadata: {labels: {muster.sh/user: blue}}}}]}}}`, noUser},
 	})
 	t.Run("changes", func(t *testing.T) { requireKeptFromChanging(t, red) })
 }

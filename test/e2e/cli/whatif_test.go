@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/test/e2e/harness"
+)
+
+// TestWhenAJobWouldStart: nothing is created for the question, and no question is left.
+func TestWhenAJobWouldStart(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "8")
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "4"))
+	runs := mustertesting.MakeJob("runs").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "3"))
+	job := runs.Obj()
+	job.Spec.RunningEstimate = &metav1.Duration{Duration: time.Hour}
+	created, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{})
+	require.NoError(t, err)
+	s.JobPhase(created, batchv1alpha1.Running)
+
+	ask := func(args ...string) []string {
+		return append([]string{"job", "run", "asked", "-q", s.Namespace, "--what-if"}, args...)
+	}
+	said := muster(s, ask("--requests", "cpu=1")...)
+	assert.Equal(t, "job asked: it would start at once; on 1 node\n", said)
+	said = muster(s, ask("--requests", "cpu=2")...)
+	assert.Regexp(t, `^job asked: expected to start about \d\d:\d\d:\d\d UTC on \w+ \d+, when runs ends; that is in (59|60)m.*in four of five cases; on 1 node\n$`, said)
+	said = muster(s, ask("--requests", "cpu=5")...)
+	assert.Contains(t, said, "job asked: it would never start: its minimum can never fit queue \""+s.Namespace+"\": 5 cpu asked, its capability is 4")
+	said = muster(s, "job", "run", "asked", "-q", "no-such-queue", "--what-if")
+	assert.Contains(t, said, "queue no-such-queue does not exist: name another queue")
+
+	var review musterv1alpha1.StartReview
+	require.NoError(t, json.Unmarshal([]byte(muster(s, ask("--requests", "cpu=2", "-o", "json")...)), &review))
+	assert.Equal(t, musterv1alpha1.StartsLater, review.Status.Answer)
+	assert.Equal(t, []string{"runs"}, review.Status.Plan.WaitsFor)
+
+	wrong := called(s, "muster", append(ask("--wait"), "-n", s.Namespace)...)
+	assert.Equal(t, 1, wrong.code)
+	assert.Contains(t, wrong.err, "--what-if: there is no Job to wait for")
+
+	user := "asks-" + s.Namespace
+	_, err = s.Kube.RbacV1().Roles(s.Namespace).Create(s.Ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"batch.volcano.sh"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = s.Kube.RbacV1().RoleBindings(s.Namespace).Create(s.Ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.EventuallyWithT(t, func(collect *assert.CollectT) { // roles are known a moment later
+		forbidden := called(s, "muster", append(ask("--requests", "cpu=1"), "-n", s.Namespace, "--as", user)...)
+		assert.Equal(collect, 1, forbidden.code)
+		assert.Contains(collect, forbidden.err, "user "+user+" may not create startreviews.muster.sh in the namespace")
+	}, limit, time.Second)
+
+	jobs, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).List(s.Ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Len(t, jobs.Items, 1, "no Job was created")
+	reviews, err := s.Muster.MusterV1alpha1().StartReviews(s.Namespace).List(s.Ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, reviews.Items)
+}
