@@ -155,35 +155,38 @@ func jobOf(replicas int32) *mustertesting.JobWrapper {
 	return mustertesting.MakeJob("wide").Queue("q").Task(mustertesting.MakeTask("worker", replicas).Requests("cpu", "4"))
 }
 
+// answers are what Jobs, or texts in place of Jobs, are answered.
+var answers = map[string]struct {
+	job    *batchv1alpha1.Job
+	raw    string
+	answer musterv1alpha1.StartAnswer
+	says   string
+}{
+	"a node comes free":   {job: jobOf(1).Obj(), answer: musterv1alpha1.StartsLater, says: "expected to start about 13:00:00 UTC on January 1, when train-0 ends"},
+	"two nodes come free": {job: jobOf(2).Obj(), answer: musterv1alpha1.StartsLater, says: "about 14:00:00 UTC on January 1, when train-0 and train-1 end"},
+	"only the minimum":    {job: jobOf(40).MinAvailable(1).Obj(), answer: musterv1alpha1.StartsLater, says: "about 13:00:00 UTC"},
+	"nothing asked for": {job: mustertesting.MakeJob("small").Queue("q").Task(mustertesting.MakeTask("worker", 3)).Obj(),
+		answer: musterv1alpha1.StartsNow, says: "it would start at once"},
+	"tasks in stages": {job: jobOf(1).Task(mustertesting.MakeTask("later", 40).Requests("cpu", "4").DependsOn("worker")).Obj(),
+		answer: musterv1alpha1.StartsLater, says: "about 13:00:00 UTC"},
+	"more than all nodes": {job: jobOf(5).Obj(), answer: musterv1alpha1.StartsNever, says: "it would never start: no nodes that take its pods have room"},
+	"more than the queue": {job: jobOf(1).Queue("narrow").Obj(), answer: musterv1alpha1.StartsNever,
+		says: `it would never start: its minimum can never fit queue "narrow": 4 cpu asked, its capability is 2`},
+	"no such queue":  {job: jobOf(1).Queue("none").Obj(), answer: musterv1alpha1.StartsNever, says: "queue none does not exist: name another queue"},
+	"a closed queue": {job: jobOf(1).Queue("closed").Obj(), answer: musterv1alpha1.StartsNever, says: "queue closed is closed: name another queue"},
+	"no Job that can run": {job: jobOf(1).MinAvailable(2).Obj(), answer: musterv1alpha1.StartsNever,
+		says: "job 'minAvailable' should not be greater than total replicas"},
+	"no tasks":         {raw: `{"spec": {}}`, answer: musterv1alpha1.StartsNever, says: "No task specified in job spec: add one"},
+	"another type":     {raw: `{"spec": {"tasks": 3}}`, answer: musterv1alpha1.StartsNever, says: "spec.job is no Job"},
+	"no Job at all":    {raw: `[]`, answer: musterv1alpha1.StartsNever, says: "spec.job is no Job"},
+	"of another place": {raw: `{"metadata": {"namespace": "other"}, "spec": {}}`, answer: musterv1alpha1.StartsNever, says: "the Job is for namespace other"},
+	"a large one": {raw: `{"metadata": {"annotations": {"a": "` + strings.Repeat("x", mostBytes) + `"}}}`, answer: musterv1alpha1.StartRefused,
+		says: "at most 64 are answered: leave out scripts and data"},
+	"a gang as large as can be": {job: jobOf(batchv1alpha1.MaxReplicas).Obj(), answer: musterv1alpha1.StartsNever, says: "it would never start"},
+}
+
 func TestTheAnswerToAReview(t *testing.T) {
-	for name, test := range map[string]struct {
-		job    *batchv1alpha1.Job
-		raw    string
-		answer musterv1alpha1.StartAnswer
-		says   string
-	}{
-		"a node comes free":   {job: jobOf(1).Obj(), answer: musterv1alpha1.StartsLater, says: "expected to start about 13:00:00 UTC on January 1, when train-0 ends"},
-		"two nodes come free": {job: jobOf(2).Obj(), answer: musterv1alpha1.StartsLater, says: "about 14:00:00 UTC on January 1, when train-0 and train-1 end"},
-		"only the minimum":    {job: jobOf(40).MinAvailable(1).Obj(), answer: musterv1alpha1.StartsLater, says: "about 13:00:00 UTC"},
-		"nothing asked for": {job: mustertesting.MakeJob("small").Queue("q").Task(mustertesting.MakeTask("worker", 3)).Obj(),
-			answer: musterv1alpha1.StartsNow, says: "it would start at once"},
-		"tasks in stages": {job: jobOf(1).Task(mustertesting.MakeTask("later", 40).Requests("cpu", "4").DependsOn("worker")).Obj(),
-			answer: musterv1alpha1.StartsLater, says: "about 13:00:00 UTC"},
-		"more than all nodes": {job: jobOf(5).Obj(), answer: musterv1alpha1.StartsNever, says: "it would never start: no nodes that take its pods have room"},
-		"more than the queue": {job: jobOf(1).Queue("narrow").Obj(), answer: musterv1alpha1.StartsNever,
-			says: `it would never start: its minimum can never fit queue "narrow": 4 cpu asked, its capability is 2`},
-		"no such queue":  {job: jobOf(1).Queue("none").Obj(), answer: musterv1alpha1.StartsNever, says: "queue none does not exist: name another queue"},
-		"a closed queue": {job: jobOf(1).Queue("closed").Obj(), answer: musterv1alpha1.StartsNever, says: "queue closed is closed: name another queue"},
-		"no Job that can run": {job: jobOf(1).MinAvailable(2).Obj(), answer: musterv1alpha1.StartsNever,
-			says: "job 'minAvailable' should not be greater than total replicas"},
-		"no tasks":         {raw: `{"spec": {}}`, answer: musterv1alpha1.StartsNever, says: "No task specified in job spec: add one"},
-		"another type":     {raw: `{"spec": {"tasks": 3}}`, answer: musterv1alpha1.StartsNever, says: "spec.job is no Job"},
-		"no Job at all":    {raw: `[]`, answer: musterv1alpha1.StartsNever, says: "spec.job is no Job"},
-		"of another place": {raw: `{"metadata": {"namespace": "other"}, "spec": {}}`, answer: musterv1alpha1.StartsNever, says: "the Job is for namespace other"},
-		"a large one": {raw: `{"metadata": {"annotations": {"a": "` + strings.Repeat("x", mostBytes) + `"}}}`, answer: musterv1alpha1.StartRefused,
-			says: "at most 64 are answered: leave out scripts and data"},
-		"a gang as large as can be": {job: jobOf(batchv1alpha1.MaxReplicas).Obj(), answer: musterv1alpha1.StartsNever, says: "it would never start"},
-	} {
+	for name, test := range answers {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			if test.job != nil {

@@ -140,7 +140,7 @@ func (s *survey) take(now time.Time, asks []*question) *Snapshot {
 	if len(waiting) == 0 {
 		return nil
 	}
-	nodes, _ := s.nodes.List(labels.Everything()) // listers never fail
+	nodes, _ := s.nodes.List(labels.Everything())                                                  // listers never fail
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }) // the same cluster has the same plan
 	b := &builder{
 		survey: s, Snapshot: &Snapshot{Cluster: timeline.Cluster{Now: now}, Waiting: waiting}, nodes: nodes, nodeAt: map[string]int{},
