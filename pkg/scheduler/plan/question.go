@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -151,7 +150,7 @@ func (s *Snapshot) answer(i int, start *timeline.Start, past *ratios, quotaFor f
 	status := &musterv1alpha1.StartReviewStatus{Answer: musterv1alpha1.StartUnknown, Plan: s.planOf(i, start, past)}
 	status.Message = status.Plan.Message
 	if w.asked.runs > 0 {
-		status.Runtime = &metav1.Duration{Duration: w.asked.runs}
+		status.Runtime = w.asked.runs.String()
 	}
 	switch {
 	case start.Why == timeline.TooLarge:

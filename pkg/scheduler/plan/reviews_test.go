@@ -225,9 +225,9 @@ func TestHowLongItRunsIsKnownFromEarlierRuns(t *testing.T) {
 	w.look(t)
 	for _, review := range w.all(t) {
 		if review.Namespace == "team" {
-			assert.Equal(t, 90*time.Minute, review.Status.Runtime.Duration)
+			assert.Equal(t, "1h30m0s", review.Status.Runtime)
 		} else {
-			assert.Nil(t, review.Status.Runtime)
+			assert.Empty(t, review.Status.Runtime)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func TestStatusIsASubresource(t *testing.T) {
 
 // marks are fields of the spec that may change, as paths.
 var marks = map[string]string{"Job": "priorityClassName", "PodGroup": "queue", "Queue": "parent", "PhJob": "displayName",
-	"PhSchedule": "recurrence.cron", "HyperNode": "tierName", "NetworkTopology": "nodeSelector.matchLabels.a"}
+	"PhSchedule": "recurrence.cron", "HyperNode": "tierName", "NetworkTopology": "nodeSelector.matchLabels.a", "StartReview": "job.mark"}
 
 func setMark(object *unstructured.Unstructured, value string) {
 	at := append([]string{"spec"}, strings.Split(marks[object.GetKind()], ".")...)

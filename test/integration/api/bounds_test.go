@@ -59,7 +59,7 @@ func readCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	files, err := fs.Glob(manifests.FS, "crds/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 10)
+	require.Len(t, files, 11)
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, file := range files {
 		text, err := manifests.FS.ReadFile(file)

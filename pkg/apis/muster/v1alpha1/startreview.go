@@ -75,9 +75,9 @@ type StartReviewStatus struct {
 	// NodeCount is the number of nodes on which its minimum would start.
 	// +optional
 	NodeCount int32 `json:"nodeCount,omitempty"`
-	// Runtime is how long it is expected to run; absent if that is not known.
+	// Runtime is how long it is expected to run, such as 1h30m0s; absent if that is not known.
 	// +optional
-	Runtime *metav1.Duration `json:"runtime,omitempty"`
+	Runtime string `json:"runtime,omitempty"`
 }
 
 // StartReviewList is a list of StartReviews.

@@ -230,11 +230,6 @@ func (in *StartReviewStatus) DeepCopyInto(out *StartReviewStatus) {
 		*out = new(v1beta1.PodGroupPlan)
 		(*in).DeepCopyInto(*out)
 	}
-	if in.Runtime != nil {
-		in, out := &in.Runtime, &out.Runtime
-		*out = new(v1.Duration)
-		**out = **in
-	}
 	return
 }
 
