@@ -95,17 +95,22 @@ func New(tracker *gangs.Tracker, client versioned.Interface, c clock.Clock, s *s
 // Look makes a plan if it is time for one, and writes what is to be written of it. It returns how long the plan took. A slow API server takes
 // no processor from the scheduling loop, so writes do not count.
 func (r *Room) Look(ctx context.Context) (took time.Duration) {
-	if !r.tracker.Leadership.Leads() || r.pruned {
+	leads := r.tracker.Leadership.Leads()
+	if r.pruned {
 		return 0
 	}
 	now := r.clock.Now()
-	r.settle(ctx, now)
-	asks := r.reviews.take(ctx, now)
-	next := r.signature()
-	if next == r.last && !r.unsaid && now.Sub(r.madeAt) < freshness && len(asks) == 0 {
+	asks := r.reviews.take(ctx, now, leads)
+	if leads {
+		r.settle(ctx, now)
+		next := r.signature()
+		if next == r.last && !r.unsaid && now.Sub(r.madeAt) < freshness && len(asks) == 0 {
+			return 0
+		}
+		r.last, r.madeAt, r.unsaid = next, now, false
+	} else if len(asks) == 0 {
 		return 0
 	}
-	r.last, r.madeAt, r.unsaid = next, now, false
 	begun := r.clock.Now()
 	snapshot := r.survey.take(now, asks)
 	if snapshot == nil {
@@ -116,7 +121,7 @@ func (r *Room) Look(ctx context.Context) (took time.Duration) {
 	r.tracker.Metrics.Plans.WithLabelValues().Observe(took.Seconds())
 	r.tracker.Metrics.PlanGangs.Set(float64(len(starts) - len(asks)))
 	for i := range starts {
-		if snapshot.Waiting[i].asked == nil {
+		if leads && snapshot.Waiting[i].asked == nil {
 			r.tell(ctx, snapshot, i, &starts[i])
 		}
 	}

@@ -37,6 +37,8 @@ const (
 	answersOfMinute = 10
 	// keptFor is how long a StartReview is kept. If more than keptOf of a namespace have their answer, the oldest go after readFor.
 	keptFor, keptOf, readFor = 10 * time.Minute, 100, time.Minute
+	// openForLong is after how long an answer is late.
+	openForLong = 2 * period
 	// tidyPerSecond bounds the writes that refuse and delete StartReviews.
 	tidyPerSecond = 5
 	// systemNamespace has the history of run times, unless the program's service account is in another.
@@ -108,14 +110,17 @@ func withoutAnswered(object any) (any, error) {
 }
 
 // take returns what the next plan answers, the oldest first. It answers, refuses and deletes what needs no plan.
-func (r *reviews) take(ctx context.Context, now time.Time) (asks []*question) {
+//
+// A process that has had no scheduling cycle yet may lead, or another may. So it answers only what is open for long, and does nothing else.
+// In muster-scheduler a standby cannot write anyway.
+func (r *reviews) take(ctx context.Context, now time.Time, leads bool) (asks []*question) {
 	if r == nil {
 		return nil
 	}
 	open, over := r.sort(now)
 	var in *cluster
 	for _, review := range open {
-		if len(asks) == answersOfPlan {
+		if len(asks) == answersOfPlan || !leads && now.Sub(review.CreationTimestamp.Time) < openForLong {
 			break
 		}
 		if len(r.answered[review.Namespace]) >= answersOfMinute {
@@ -133,7 +138,7 @@ func (r *reviews) take(ctx context.Context, now time.Time) (asks []*question) {
 		}
 	}
 	for _, review := range over {
-		if !r.tidy.TryAccept() {
+		if !leads || !r.tidy.TryAccept() {
 			break
 		}
 		r.end(ctx, review, now)
@@ -216,7 +221,11 @@ func (r *reviews) write(ctx context.Context, review *musterv1alpha1.StartReview,
 		_, err = r.client.MusterV1alpha1().StartReviews(review.Namespace).Patch(ctx, review.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		klog.FromContext(ctx).Error(err, "Answering a StartReview failed, trying again", "startReview", klog.KObj(review))
+		if logger := klog.FromContext(ctx); r.tracker.Leadership.Leads() {
+			logger.Error(err, "Answering a StartReview failed, trying again", "startReview", klog.KObj(review))
+		} else {
+			logger.V(4).Info("Answering a StartReview failed, as another replica may lead", "startReview", klog.KObj(review), "err", err)
+		}
 		return
 	}
 	r.written[review.UID] = true

@@ -54,6 +54,14 @@ type tester interface {
 
 func newWorld(t tester) *world {
 	t.Helper()
+	w := newStandby(t)
+	w.tr.Leadership.Lead()
+	return w
+}
+
+// newStandby is a world whose process has had no scheduling cycle.
+func newStandby(t tester) *world {
+	t.Helper()
 	w := &world{
 		ctx: context.Background(), clock: clocktesting.NewFakeClock(now), client: musterfake.NewSimpleClientset(),
 		store: cache.NewStore(cache.MetaNamespaceKeyFunc), past: &runtimes.Past{},
@@ -74,7 +82,6 @@ func newWorld(t tester) *world {
 	}
 	w.tr.Feed.Queues = schedulingv1beta1listers.NewQueueLister(queues)
 	w.tr.Feed.Open()
-	w.tr.Leadership.Lead()
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for i := range 4 {
 		node := mustertesting.MakeNode(fmt.Sprintf("n%d", i)).Allocatable("cpu", "4", "pods", "100").Obj()
@@ -346,8 +353,26 @@ func TestAFloodOfReviews(t *testing.T) {
 	assert.Empty(t, w.all(t), "all go after ten minutes")
 }
 
-// TestAnotherReplicaAnswersNothing, and the next leader what is open.
-func TestAnotherReplicaAnswersNothing(t *testing.T) {
+// TestAnIdleSchedulerAnswers: it has scheduled nothing since it has come, so it does not know that it leads. It leaves time to another.
+func TestAnIdleSchedulerAnswers(t *testing.T) {
+	w := newStandby(t)
+	w.ask(t, "team", "asks", jobOf(1).Obj())
+	w.create(t, jobOf(1).UID("waits").Obj())
+	w.look(t)
+	assert.Zero(t, w.count(t, "team", musterv1alpha1.StartsLater))
+	w.clock.Step(openForLong)
+	w.look(t)
+	assert.Equal(t, 1, w.count(t, "team", musterv1alpha1.StartsLater))
+	for _, action := range w.client.Actions() {
+		assert.Equal(t, "startreviews", action.GetResource().Resource, "and it writes nothing else")
+	}
+	w.clock.Step(keptFor)
+	w.look(t)
+	assert.Len(t, w.all(t), 1)
+}
+
+// TestTheNextLeaderAnswersWhatIsOpen, and nothing again.
+func TestTheNextLeaderAnswersWhatIsOpen(t *testing.T) {
 	w := newWorld(t)
 	w.ask(t, "team", "first", jobOf(1).Obj())
 	w.look(t)

@@ -12,6 +12,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
@@ -22,12 +23,9 @@ func TestWhenAJobWouldStart(t *testing.T) {
 	s := harness.New(t)
 	s.AddNodes(1, "cpu", "64")
 	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "4"))
-	runs := mustertesting.MakeJob("runs").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "3"))
-	job := runs.Obj()
-	job.Spec.RunningEstimate = &metav1.Duration{Duration: time.Hour}
-	created, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{})
-	require.NoError(t, err)
-	s.JobPhase(created, batchv1alpha1.Running)
+	runs := s.CreateJob(mustertesting.MakeJob("runs").Queue(s.Namespace).Annotation(schedulingv1beta1.RunningEstimateAnnotation, "1h").
+		Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "3")))
+	s.JobPhase(runs, batchv1alpha1.Running)
 
 	ask := func(args ...string) []string {
 		return append([]string{"job", "run", "asked", "-q", s.Namespace, "--what-if"}, args...)
