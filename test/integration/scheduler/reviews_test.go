@@ -19,7 +19,7 @@ import (
 func (w *world) ask(name string) *musterv1alpha1.StartReview {
 	w.t.Helper()
 	job := mustertesting.MakeJob("asked").Queue(w.namespace).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "3").NodeSelector(pool, w.namespace)).Obj()
-	job.APIVersion, job.Kind = batchv1alpha1.SchemeGroupVersion.String(), "Job"
+	job.APIVersion, job.Kind, job.Namespace = batchv1alpha1.SchemeGroupVersion.String(), "Job", w.namespace
 	raw, err := json.Marshal(job)
 	require.NoError(w.t, err)
 	review := &musterv1alpha1.StartReview{ObjectMeta: metav1.ObjectMeta{Name: name}}
