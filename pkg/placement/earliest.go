@@ -39,7 +39,7 @@ func (v *view) earliest(p *Problem, before [][]Place) *Places {
 			continue
 		}
 		if places, ok := v.placesIn(later, nil, before); ok {
-			return &Places{Of: v.nodesOf(places), Start: at, AwaitsOwn: v.awaitsOwn(p, places, ends[:i])}
+			return &Places{Of: v.nodesOf(places), Start: at, AwaitsOwn: later.awaitsOwn(p, places, ends[:i])}
 		}
 		if tries++; tries > maxStarts {
 			next = i + 1<<min(tries-maxStarts, 20)
@@ -90,35 +90,42 @@ func (v *view) end(e ending) {
 	v.nodes[e.node].Free.Add(e.frees)
 }
 
-// awaitsOwn says whether the members fit in their places only when pods of the gang's own queue have ended.
+// awaitsOwn says whether the members wait for pods of the gang's own queue last. Others are waited for if they end at the same time.
 func (v *view) awaitsOwn(p *Problem, places [][]Place, ended []ending) bool {
 	if p.OwnQueue == nil {
 		return false
 	}
-	free := map[int]resources.List{}
+	isOwn := func(e ending) bool { return e.pod != nil && p.OwnQueue(e.pod.GetPod()) }
+	isOther := func(e ending) bool { return !isOwn(e) }
+	return v.lastNeeded(places, ended, isOwn).After(v.lastNeeded(places, ended, isOther))
+}
+
+// lastNeeded is when the last of the selected endings comes without which the members do not fit in their places. The view has counted all
+// of them already. It is zero if none is needed.
+func (v *view) lastNeeded(places [][]Place, ended []ending, selected func(ending) bool) time.Time {
+	left, names := map[int]resources.List{}, resources.List{}
 	for d := range places {
+		names.Add(v.demands[d].Requests)
 		for _, place := range places[d] {
-			if free[place.Node] == nil {
-				free[place.Node] = v.nodes[place.Node].Free.Clone()
+			if left[place.Node] == nil {
+				left[place.Node] = v.nodes[place.Node].Free.Clone()
 			}
-			free[place.Node].Sub(v.demands[d].Requests.Scale(int64(place.Count)))
+			left[place.Node].Sub(v.demands[d].Requests.Scale(int64(place.Count)))
 		}
 	}
-	for _, e := range ended {
-		if left, used := free[e.node]; used && (e.pod == nil || !p.OwnQueue(e.pod.GetPod())) {
-			left.Add(e.frees)
+	for _, e := range slices.Backward(ended) {
+		free, used := left[e.node]
+		if !used || !selected(e) {
+			continue
 		}
-	}
-	for d := range places {
-		for _, place := range places[d] {
-			for name := range v.demands[d].Requests {
-				if free[place.Node][name] < 0 {
-					return true
-				}
+		free.Sub(e.frees)
+		for name := range names {
+			if names[name] > 0 && free[name] < 0 {
+				return e.at
 			}
 		}
 	}
-	return false
+	return time.Time{}
 }
 
 // roomCount counts the pods of each demand that there is room for. More may keep them out.

@@ -173,20 +173,26 @@ func TestNoVictimGivesAStartItsRoom(t *testing.T) {
 	}
 }
 
+// TestAStartThatAwaitsTheOwnQueue: if its own pods end last, other queues could not start the gang sooner.
 func TestAStartThatAwaitsTheOwnQueue(t *testing.T) {
 	own := func(p *corev1.Pod) { p.Labels = map[string]string{"queue": "own"} }
 	isOwn := func(p *corev1.Pod) bool { return p.Labels["queue"] == "own" }
 	for name, c := range map[string]struct {
 		pods []*corev1.Pod
+		kept []Kept
 		want bool
 	}{
-		"its own pod is in the way":    {[]*corev1.Pod{running("p", "4", own, endsAfter(2))}, true},
-		"another pod is":               {[]*corev1.Pod{running("p", "4", endsAfter(2))}, false},
-		"its own pod ends, too":        {[]*corev1.Pod{running("p", "3", endsAfter(2)), running("q", "1", own, endsAfter(1))}, false},
-		"it needs the room of its own": {[]*corev1.Pod{running("p", "2", endsAfter(2)), running("q", "2", own, endsAfter(1))}, true},
+		"its own pod is in the way":     {[]*corev1.Pod{running("p", "4", own, endsAfter(2))}, nil, true},
+		"another pod is":                {[]*corev1.Pod{running("p", "4", endsAfter(2))}, nil, false},
+		"its own pod ends, too":         {[]*corev1.Pod{running("p", "3", endsAfter(2)), running("q", "1", own, endsAfter(1))}, nil, false},
+		"its own pod ends first":        {[]*corev1.Pod{running("p", "2", endsAfter(2)), running("q", "2", own, endsAfter(1))}, nil, false},
+		"its own pod ends last":         {[]*corev1.Pod{running("p", "2", endsAfter(1)), running("q", "2", own, endsAfter(2))}, nil, true},
+		"both end at the same time":     {[]*corev1.Pod{running("p", "2", endsAfter(2)), running("q", "2", own, endsAfter(2))}, nil, false},
+		"its own pod is in no way":      {[]*corev1.Pod{running("p", "3", endsAfter(1)), running("q", "1", own, endsAfter(1))}, nil, false},
+		"another reservation ends last": {[]*corev1.Pod{running("q", "2", own, endsAfter(1))}, []Kept{keptOn("n1", 2, 1, 60)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			problem := &Problem{Members: []*gang.Member{memberFor(running("a", "3"))}, OwnQueue: isOwn, EndOf: endOf, Now: noon}
+			problem := &Problem{Members: []*gang.Member{memberFor(running("a", "3"))}, OwnQueue: isOwn, EndOf: endOf, Now: noon, Kept: c.kept}
 			m := &members{classes: [][]*gang.Member{problem.Members}, demands: []Demand{{Requests: problem.Members[0].Requests, Count: 1}}}
 			places := problem.on(t.Context(), &cpuProfile{}, m, []fwk.NodeInfo{nodeWith("n1", c.pods...)}).chooseReservation(problem)
 			require.NotNil(t, places)

@@ -18,7 +18,7 @@ type Places struct {
 	Of map[types.UID]string
 	// Avoid are the nodes that were avoided.
 	Avoid sets.Set[string]
-	// AwaitsOwn: pods of the gang's own queue must end before it fits there.
+	// AwaitsOwn: pods of the gang's own queue must end before it fits there. With a start, they end last.
 	AwaitsOwn bool
 	// Start is when the pods there that are in the way will have ended. It is zero if that is not known.
 	Start time.Time

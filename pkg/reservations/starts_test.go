@@ -181,6 +181,26 @@ func TestTheFirstOfAllStartsHoldsAgainstAllQueues(t *testing.T) {
 	assert.True(t, b.TakeEvents().RoomFreed)
 }
 
+// TestAStartThatWaitsForItsOwnQueueHoldsWithinIt: other queues could not start the gang sooner, and their nodes would stand idle.
+func TestAStartThatWaitsForItsOwnQueueHoldsWithinIt(t *testing.T) {
+	b := withStarts()
+	b.WaitForRoom("early", in("a", 1), namedNeed("early"), at(5))
+	b.WaitForRoom("late", in("b", 5), namedNeed("late"), at(5))
+	b.ReserveNodes("late", starting("m", 200), at(5))
+	own := starting("n", 100)
+	own.AwaitsOwn = true
+	b.ReserveNodes("early", own, at(5))
+	assert.Equal(t, []string{"late"}, keepers(b, "c"))
+	assert.ElementsMatch(t, []string{"early", "late"}, keepers(b, "a"))
+
+	b.ReserveNodes("early", starting("n", 100), at(50))
+	assert.Equal(t, []string{"early"}, keepers(b, "c"), "now others end last")
+	b.TakeEvents()
+	b.ReserveNodes("early", own, at(60))
+	assert.Equal(t, []string{"late"}, keepers(b, "c"))
+	assert.True(t, b.TakeEvents().RoomFreed, "other queues may take what was kept for it")
+}
+
 // TestWhenAStartIsFoundAnew: when something has ended, or it has passed; not more often than every few seconds.
 func TestWhenAStartIsFoundAnew(t *testing.T) {
 	b := withStarts()

@@ -11,7 +11,7 @@ import (
 // starts keeps no queue waiting for ever.
 type turns[K comparable] struct {
 	holder *waiting[K] // whose turn it is, nil for none
-	first  *waiting[K] // the gang that ranks first of those with a start; nil for none
+	first  *waiting[K] // the gang that ranks first of those with a start that waits for other queues; nil for none
 	since  time.Time
 	count  int
 	ended  map[string]int // queue -> number of its last turn
@@ -80,14 +80,14 @@ func (b *Book[K]) isTurnOver(w *waiting[K], now time.Time) bool {
 	return !w.attempting && now.Sub(b.turns.since) >= own || !w.isWide(b.nodes[w.rank.Queue])
 }
 
-// settleFirst finds the gang that ranks first of those with a start. Its reservation holds against all queues, unless its start has
-// proved wrong.
+// settleFirst finds the gang that ranks first of those with a start. Its reservation holds against all queues. One that waits for its own queue last holds
+// within it only: other queues could not start it sooner. Nor does one whose start has proved wrong.
 func (b *Book[K]) settleFirst(now time.Time) {
 	t, before := &b.turns, b.turns.first
 	t.first = nil
 	for _, n := range b.nodes {
 		w := b.gangs[n.Key]
-		if !n.Start.IsZero() && !w.outlook.isWrong(b.bounds, now) && (t.first == nil || w.rank.Compare(t.first.rank) < 0) {
+		if !n.Start.IsZero() && !n.awaitsOwn && !w.outlook.isWrong(b.bounds, now) && (t.first == nil || w.rank.Compare(t.first.rank) < 0) {
 			t.first = w
 		}
 	}
