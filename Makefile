@@ -142,7 +142,7 @@ bench-topology: ## Decisions on gangs with a network topology, how whole they le
 .PHONY: bench-traces
 bench-traces: ## Waits and use of a cluster when workloads are replayed through the scheduler in virtual time (ARGS=--quick for less).
 	@mkdir -p test-results
-	@go run ./test/benchmark/traces --json test-results/bench-traces.json $(ARGS)
+	@go run ./test/benchmark/traces --json test-results/bench-traces.json --picture test-results/bench-traces.svg $(ARGS)
 
 ##@ Check
 

@@ -3,7 +3,6 @@ package timeline
 import (
 	"math"
 	"slices"
-	"sort"
 )
 
 // tick is a time: nanoseconds after now.
@@ -29,7 +28,15 @@ type step struct {
 
 // at is the index of the step that holds at a time.
 func (l *line) at(t tick) int {
-	return sort.Search(len(l.steps), func(i int) bool { return l.steps[i].from > t }) - 1
+	low, high := 0, len(l.steps)
+	for low < high {
+		if middle := (low + high) / 2; l.steps[middle].from > t {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low - 1
 }
 
 // split has a step begin at a time, and returns its index.
@@ -82,12 +89,20 @@ func (l *line) least(from, until tick) []int64 {
 	return least
 }
 
-// slots is how many pods fit into an amount.
-func slots(free, each []int64, most int) int {
+// fits says whether an amount fits into another.
+func fits(free, each []int64) bool {
 	for r, want := range each {
 		if want > 0 && free[r] < want {
-			return 0
+			return false
 		}
+	}
+	return true
+}
+
+// slots is how many pods fit into an amount.
+func slots(free, each []int64, most int) int {
+	if !fits(free, each) {
+		return 0
 	}
 	for r, want := range each {
 		if want > 0 {
@@ -97,12 +112,12 @@ func slots(free, each []int64, most int) int {
 	return most
 }
 
-// firstWindow is from when on a pod fits for a length of time at least.
-func (l *line) firstWindow(each []int64, length tick) tick {
+// firstWindow is from when on a pod fits for a length of time at least. It does not fit before the given step begins.
+func (l *line) firstWindow(each []int64, length, after tick) tick {
 	from := never
-	for _, s := range l.steps {
+	for _, s := range l.steps[l.at(after):] {
 		switch {
-		case slots(s.free, each, 1) == 0:
+		case !fits(s.free, each):
 			if from < never && s.from-from >= length {
 				return from
 			}

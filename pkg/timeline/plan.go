@@ -21,6 +21,10 @@ type plan struct {
 	charged [][]ending // to each queue
 	settled rest       // when all has ended that has an end
 	emptied rest       // when all has ended
+	// Scratch:
+	here    [][]int // of the parts of a sweep: 0 on each node
+	runs    []int   // by run: one more than the last gang that was found to wait for it
+	waitsOn []int   // the same by gang
 }
 
 // ending is a run, or a planned gang, that ends.
@@ -59,7 +63,8 @@ type entry struct {
 
 func newPlan(c *Cluster) *plan {
 	p := &plan{Cluster: c, names: namesIn(c), nodes: make([]line, len(c.Nodes)), queues: make([]line, len(c.Queues)),
-		ends: make([][]ending, len(c.Nodes)), charged: make([][]ending, len(c.Queues))}
+		ends: make([][]ending, len(c.Nodes)), charged: make([][]ending, len(c.Queues)),
+		runs: make([]int, len(c.Runs)), waitsOn: make([]int, len(c.Gangs))}
 	for n, free := range c.Nodes {
 		p.nodes[n].steps = []step{{free: p.amounts(free, 0)}}
 	}
@@ -185,15 +190,14 @@ func (p *plan) start(g int, at tick, places []Place) Start {
 	if at == 0 {
 		return s
 	}
-	runs, gangs := map[int]bool{}, map[int]bool{}
 	note := func(endings []ending) {
 		for _, e := range endings {
 			switch {
 			case e.at > at || e.gang == g:
-			case e.run >= 0:
-				runs[e.run] = true
-			default:
-				gangs[e.gang] = true
+			case e.run >= 0 && p.runs[e.run] != g+1:
+				p.runs[e.run], s.Runs = g+1, append(s.Runs, e.run)
+			case e.run < 0 && p.waitsOn[e.gang] != g+1:
+				p.waitsOn[e.gang], s.Gangs = g+1, append(s.Gangs, e.gang)
 			}
 		}
 	}
@@ -208,7 +212,8 @@ func (p *plan) start(g int, at tick, places []Place) Start {
 			note(p.charged[q])
 		}
 	}
-	s.Runs, s.Gangs = slices.Sorted(maps.Keys(runs)), slices.Sorted(maps.Keys(gangs))
+	slices.Sort(s.Runs)
+	slices.Sort(s.Gangs)
 	return s
 }
 

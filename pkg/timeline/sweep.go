@@ -30,7 +30,7 @@ func (k *kind) orderFor(p *plan, length tick) *order {
 	o := &order{kind: k, length: length, entries: make([]entry, 0, len(p.nodes))}
 	for n := range p.nodes {
 		if k.takes(n) {
-			if from := p.nodes[n].firstWindow(k.each, length); from < never {
+			if from := p.nodes[n].firstWindow(k.each, length, 0); from < never {
 				o.entries = append(o.entries, entry{from, n, p.nodes[n].version})
 			}
 		}
@@ -43,10 +43,15 @@ func (k *kind) orderFor(p *plan, length tick) *order {
 // takes says whether a node takes pods of the kind.
 func (k *kind) takes(node int) bool { return k.Takes == nil || k.Takes(node) }
 
-func compareEntries(a, b entry) int { return cmp.Or(cmp.Compare(a.from, b.from), a.node-b.node) }
+func compareEntries(a, b entry) int {
+	if a.from != b.from {
+		return cmp.Compare(a.from, b.from)
+	}
+	return a.node - b.node
+}
 
 // settleAtOnce is how many entries are brought up to date at once: each time those behind them move.
-const settleAtOnce = 256
+const settleAtOnce = 16
 
 // settle brings the entry at an index up to date, those behind it, and those that take their place. The plan only takes room, so entries only
 // move back.
@@ -56,7 +61,7 @@ func (o *order) settle(p *plan, i int) {
 		fresh := make([]entry, 0, until-i)
 		for _, e := range o.entries[i:until] {
 			if version := p.nodes[e.node].version; e.version != version {
-				e.from, e.version = p.nodes[e.node].firstWindow(o.each, o.length), version
+				e.from, e.version = p.nodes[e.node].firstWindow(o.each, o.length, e.from), version
 			}
 			if e.from < never {
 				fresh = append(fresh, e)
@@ -99,11 +104,13 @@ type sweep struct {
 // part is a need in a sweep.
 type part struct {
 	*order
-	index int // of the kind
-	count int
-	next  int         // in the order: the first node that the sweep has not met
-	here  map[int]int // node -> pods that can start there now, if any can
-	sum   int
+	index   int // of the kind
+	count   int
+	next    int   // in the order: the first node that the sweep has not met
+	here    []int // by node: pods that can start there now
+	met     []int // the nodes that the sweep has met
+	sum     int
+	densest int // the most pods that could start on one node
 }
 
 // event is a change for a part on a node.
@@ -154,10 +161,24 @@ func (p *plan) earliest(g int) (tick, []Place) {
 		if i := slices.IndexFunc(s.parts, same); i >= 0 {
 			s.parts[i].count += need.Count
 		} else {
-			s.parts = append(s.parts, part{order: k.orderFor(p, s.length), index: need.Kind, count: need.Count, here: map[int]int{}})
+			s.parts = append(s.parts, part{order: k.orderFor(p, s.length), index: need.Kind, count: need.Count, here: p.zeros(len(s.parts))})
 		}
 	}
-	return s.run()
+	at, places := s.run()
+	for i := range s.parts {
+		for _, node := range s.parts[i].met {
+			s.parts[i].here[node] = 0
+		}
+	}
+	return at, places
+}
+
+// zeros is scratch for a part of a sweep.
+func (p *plan) zeros(part int) []int {
+	if part == len(p.here) {
+		p.here = append(p.here, make([]int, len(p.nodes)))
+	}
+	return p.here[part]
 }
 
 // run goes to the first time at which all fits. Most nodes are never met: those on which a pod fits later only.
@@ -214,16 +235,19 @@ func (s *sweep) apply() {
 // set notes how many pods can start on a node now.
 func (p *part) set(node, slots int) {
 	p.sum += slots - p.here[node]
-	if p.here[node] = slots; slots == 0 {
-		delete(p.here, node)
-	}
+	p.here[node], p.densest = slots, max(p.densest, slots)
 }
 
-// meetEnough meets more nodes until all parts have room, each by itself. It says whether they have.
+// meetEnough meets more nodes until all parts have room, each by itself. It says whether they have. Parts compete for nodes. So each gets room beside the
+// nodes that the others may take.
 func (s *sweep) meetEnough() bool {
+	pods := 0
+	for i := range s.parts {
+		pods += s.parts[i].count
+	}
 	for i := range s.parts {
 		part := &s.parts[i]
-		for part.sum < part.count || len(s.parts) > 1 { // the parts compete for nodes
+		for part.sum < part.count+(pods-part.count)*part.densest {
 			part.settle(s.p, part.next)
 			if part.next == len(part.entries) || part.entries[part.next].from > s.now {
 				break
@@ -241,6 +265,7 @@ func (s *sweep) meetEnough() bool {
 // meet takes in when pods of a part can start on a node.
 func (s *sweep) meet(i int, e entry) {
 	part, node := &s.parts[i], e.node
+	part.met = append(part.met, node)
 	s.changes, s.counts = s.p.nodes[node].starts(s.changes[:0], part.kind, e.from, s.length, s.counts)
 	for _, c := range s.changes {
 		if c.from <= s.now {
@@ -283,10 +308,7 @@ func (s *sweep) pack(at tick) []Place {
 
 // tightestFirst are the nodes on which pods can start now.
 func (p *part) tightestFirst() []int {
-	nodes := make([]int, 0, len(p.here))
-	for node := range p.here {
-		nodes = append(nodes, node)
-	}
+	nodes := slices.DeleteFunc(slices.Clone(p.met), func(node int) bool { return p.here[node] == 0 })
 	slices.SortFunc(nodes, func(a, b int) int { return cmp.Or(p.here[a]-p.here[b], a-b) })
 	return nodes
 }

@@ -103,11 +103,13 @@ func TestAReservationHoldsAgainstAll(t *testing.T) {
 	c := eightNodes()
 	reserved := gangOf(2, 100)
 	reserved.Reserved = &timeline.Reservation{Start: in(50), Places: []timeline.Place{{Node: 0, Count: 1}, {Node: 1, Count: 1}}}
-	c.Gangs = []timeline.Gang{gangOf(1, 100), reserved}
+	c.Gangs = []timeline.Gang{gangOf(1, 100), reserved, gangOf(1, 20)}
 	starts := timeline.Plan(c)
 	assert.Equal(t, in(50), starts[1].At)
 	assert.Equal(t, []int{0, 1}, starts[1].Runs)
 	assert.Equal(t, in(75), starts[0].At, "it would not have ended when the reservation begins")
+	assert.Equal(t, in(25), starts[2].At)
+	assert.Equal(t, []int{0}, starts[2].Runs, "which the reservation waits for, too")
 }
 
 func TestNeedsShareNodes(t *testing.T) {

@@ -22,6 +22,7 @@ type Figures struct {
 	LargeMean, LargeMedian, LargeP95, LargestMax time.Duration // of the waits of the largest jobs
 	Slowdown                                     float64       // mean bounded slowdown
 	Use                                          float64       // share of the cluster that was used until the last job was submitted
+	BySize                                       []Class
 }
 
 const (
@@ -34,12 +35,12 @@ const (
 // Sum makes the figures of a run on a cluster of a capacity.
 func Sum(ran []Ran, capacity int) Figures {
 	all := waits(ran)
-	bySize := slices.SortedStableFunc(slices.Values(ran), func(a, b Ran) int { return cmp.Compare(b.Size(), a.Size()) })
-	largest := waits(bySize[:int(math.Ceil(large*float64(len(bySize))))])
+	largestFirst := slices.SortedStableFunc(slices.Values(ran), func(a, b Ran) int { return cmp.Compare(b.Size(), a.Size()) })
+	largest := waits(largestFirst[:int(math.Ceil(large*float64(len(ran))))])
 	return Figures{
 		Mean: mean(all), Median: quantile(all, 0.5), P95: quantile(all, 0.95), Longest: quantile(all, 1),
 		LargeMean: mean(largest), LargeMedian: quantile(largest, 0.5), LargeP95: quantile(largest, 0.95), LargestMax: quantile(largest, 1),
-		Slowdown: slowdown(ran), Use: use(ran, capacity),
+		Slowdown: slowdown(ran), Use: use(ran, capacity), BySize: bySize(ran),
 	}
 }
 

@@ -76,6 +76,7 @@ type options struct {
 	thin  int           // of --trace
 	from  time.Duration // of --trace
 	json  string
+	svg   string
 
 	workload string // the beginning of its name
 	rule     string // a part of its name
@@ -113,7 +114,16 @@ func run(t *testing.T, o *options) error {
 			return fmt.Errorf("writing the figures: %w", err)
 		}
 	}
-	return printRows(os.Stdout, rows)
+	if o.svg != "" && len(panels(rows)) > 0 {
+		if err := os.WriteFile(o.svg, []byte(picture(rows)), 0o644); err != nil {
+			return fmt.Errorf("writing the picture: %w", err)
+		}
+	}
+	if err := printRows(os.Stdout, rows); err != nil {
+		return err
+	}
+	fmt.Println()
+	return printSizes(os.Stdout, rows)
 }
 
 func parse(args []string) (*options, error) {
@@ -129,6 +139,7 @@ func parse(args []string) (*options, error) {
 	workload := flags.String("workload", "", "replay only the workloads whose names begin so")
 	flags.StringVar(&o.rule, "rule", "", "replay only by the rules whose names have this in them")
 	flags.StringVar(&o.json, "json", "", "file to write the figures to")
+	flags.StringVar(&o.svg, "picture", "", "file to draw the waits at a load of 0.9 into, by size of the job (SVG)")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -236,6 +247,21 @@ func printRows(out io.Writer, rows []Row) error {
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
+	}
+	return nil
+}
+
+// printSizes prints the waits by size of the job.
+func printSizes(out io.Writer, rows []Row) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "WORKLOAD\tLOAD\tSIZE\tJOBS\tRULE\tMEAN\tP95\tSLOWDOWN")
+	for _, r := range rows {
+		for _, c := range r.BySize {
+			fmt.Fprintf(table, "%s\t%.2f\t%s\t%d\t%s\t%s\t%s\t%.1f\n", r.Workload, r.Load, c.Sizes, c.Jobs, r.Rule, short(c.Mean), short(c.P95), c.Slowdown)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("printing the waits by size: %w", err)
 	}
 	return nil
 }

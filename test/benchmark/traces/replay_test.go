@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/xml"
 	"io"
 	"math"
 	"os"
@@ -141,6 +142,24 @@ func TestFigures(t *testing.T) {
 	assert.Equal(t, 100*time.Second, figures.LargeMean, "the largest job waited so long")
 	assert.InDelta(t, (1+1+2.0)/3, figures.Slowdown, 0.001, "a second of work and nine of waiting are no slowdown")
 	assert.InDelta(t, 51.0/100, figures.Use, 0.001, "of two units in 50 s")
+	assert.Equal(t, []Class{
+		{Sizes: "1", Jobs: 2, Mean: 4500 * time.Millisecond, P95: 9 * time.Second, Slowdown: 1},
+		{Sizes: "2 to 8", Jobs: 1, Mean: 100 * time.Second, P95: 100 * time.Second, Slowdown: 2},
+	}, figures.BySize)
+}
+
+func TestThePictureHasABarForEachClassAndRule(t *testing.T) {
+	figures := Figures{BySize: []Class{{Sizes: "1", Mean: time.Minute}, {Sizes: "2 to 8", Mean: 2 * time.Hour}}}
+	drawn := picture([]Row{
+		{Workload: "w", Load: pictureLoad, Rule: "bypass, bounded", Figures: figures},
+		{Workload: "w", Load: pictureLoad, Rule: "EASY by history", Figures: figures},
+		{Workload: "w", Load: pictureLoad, Rule: "first in, first out", Figures: figures},
+		{Workload: "w", Load: 0.8, Rule: "EASY by history", Figures: figures},
+	})
+	assert.Equal(t, 4, strings.Count(drawn, `height="13"`), "two classes by two rules; others are not drawn")
+	assert.Equal(t, 2, strings.Count(drawn, ">120m<"))
+	assert.Contains(t, drawn, "2 to 8")
+	require.NoError(t, xml.Unmarshal([]byte(drawn), new(struct{})))
 }
 
 func TestATraceIsReadAndThinned(t *testing.T) {
