@@ -195,10 +195,10 @@ func (v *Victims) SearchAgain(now time.Time) {
 	v.t.Apply(nil, e)
 	asked := 0
 	for _, g := range v.t.Gangs {
-		if g.Refusal == nil || g.Refusal.Woken || g.Attempt != nil || v.SearchIn(g, now) != 0 {
+		if g.Refusal == nil || g.Refusal.Woken || g.Attempt != nil || !g.Retry.SearchPending && !g.Retry.Searched.MayDiffer(v.changedAt, now) {
 			continue
 		}
-		if !g.Retry.SearchPending && !g.Retry.Searched.MayDiffer(v.changedAt, now) {
+		if v.SearchIn(g, now) != 0 { // which looks at all members
 			continue
 		}
 		if asked++; asked > most {

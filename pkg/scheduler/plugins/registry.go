@@ -27,13 +27,13 @@ import (
 // NewRegistry makes the factories of all plugins. All profiles of a scheduler share the tracker.
 func NewRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { plan.Run(ctx, handle, tracker) })
+	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.SelfCheck(ctx, handle, tracker) })
 	return NewRegistryWithoutPlan(tracker)
 }
 
-// NewRegistryWithoutPlan is NewRegistry without expected starts, for simulations of long times.
+// NewRegistryWithoutPlan is NewRegistry without expected starts and checks of the books, for simulations of long times.
 func NewRegistryWithoutPlan(tracker *gangs.Tracker) frameworkruntime.Registry {
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { dispatch.Dispatch(ctx, handle, tracker) })
-	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.SelfCheck(ctx, handle, tracker) })
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.Run(ctx, handle, tracker) })
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { eviction.LowerUsage(ctx, handle, tracker.Victims) })
 	return frameworkruntime.Registry{

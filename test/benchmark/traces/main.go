@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,7 @@ type options struct {
 
 // main runs as a test does: only a test may have a bubble in which time is virtual.
 func main() {
+	debug.SetGCPercent(400) // a replay keeps little, and makes much garbage
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	simulation.Prepare(func(err error, msg string) { fmt.Fprintln(os.Stderr, "traces:", msg, err) })
@@ -129,8 +131,8 @@ func run(t *testing.T, o *options) error {
 func parse(args []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("traces", flag.ContinueOnError)
-	quick := flags.Bool("quick", false, "one load, and fewer jobs")
-	flags.IntVar(&o.jobs, "jobs", 2000, "jobs of each trace")
+	quick := flags.Bool("quick", false, "one load")
+	flags.IntVar(&o.jobs, "jobs", 400, "jobs of each trace")
 	flags.StringVar(&o.trace, "trace", "", "a compressed table to replay instead, with the columns submit_s, run_s, gang_size, pod_gpu and queue")
 	flags.IntVar(&o.thin, "thin", 1, "keep one of so many jobs of one CPU or GPU of --trace")
 	flags.DurationVar(&o.from, "from", 0, "leave out the jobs of --trace that were submitted before")
@@ -146,7 +148,7 @@ func parse(args []string) (*options, error) {
 	o.loads = []float64{0.8, 0.9, 0.95}
 	o.workload = *workload
 	if *quick {
-		o.loads, o.jobs = []float64{0.9}, min(o.jobs, 500)
+		o.loads = []float64{0.9}
 	}
 	if o.thin < 1 {
 		return nil, errors.New("--thin must be at least 1")

@@ -20,7 +20,7 @@ const (
 	barHeight, lineHeight             = 13, 16
 )
 
-// picture draws the mean waits by size of the job, of each workload that was stretched: before there were starts, and after.
+// picture draws the mean waits by size of the job, for each workload that was stretched.
 func picture(rows []Row) string {
 	var body strings.Builder
 	y := 24

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -62,12 +64,20 @@ type running struct {
 
 // Replay runs jobs through the real scheduler in virtual time, by a rule, and returns when each began.
 func Replay(t *testing.T, cluster Cluster, jobs []Job, rule Rule) (ran []Ran, err error) {
-	synctest.Test(t, func(*testing.T) { ran, err = replayInBubble(cluster, jobs, rule, nil) })
+	synctest.Test(t, func(*testing.T) { ran, err = replayInBubble(cluster, jobs, rule, manner{}) })
 	return ran, err
 }
 
-// replayInBubble runs jobs. Every second of their time, look may look at the scheduler, and have it restarted; nil for none.
-func replayInBubble(cluster Cluster, jobs []Job, rule Rule, look func(*simulation.Scheduler) (restart bool)) ([]Ran, error) {
+// manner says how a scheduler is run.
+type manner struct {
+	// look looks at the scheduler every second of the jobs' time, and may have it restarted; nil for none.
+	look func(*simulation.Scheduler) (restart bool)
+	// withMetrics has all loops of the scheduler run.
+	withMetrics bool
+}
+
+// replayInBubble runs jobs.
+func replayInBubble(cluster Cluster, jobs []Job, rule Rule, how manner) ([]Ran, error) {
 	r := &replay{
 		api: simulation.New(), began: time.Now(), gangs: map[string]*running{}, pending: len(jobs), done: make(chan struct{}),
 		ran: make([]Ran, len(jobs)),
@@ -85,7 +95,8 @@ func replayInBubble(cluster Cluster, jobs []Job, rule Rule, look func(*simulatio
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- r.schedule(ctx, simulation.Options{Profile: *profile, Intercept: r.intercept}, look) }()
+	options := simulation.Options{Profile: *profile, Intercept: r.intercept, WithoutMetrics: !how.withMetrics}
+	go func() { ended <- r.schedule(ctx, options, how.look) }()
 	played := make(chan error, 1)
 	go func() { played <- r.play(jobs, rule) }()
 	select {
@@ -251,7 +262,7 @@ func (r *replay) bound(binding *corev1.Binding) error {
 
 // end has all members of a gang succeed, and removes them.
 func (r *replay) end(gang *running) {
-	for name := range gang.bound {
+	for _, name := range sets.List(gang.bound) {
 		if err := r.api.Delete(simulation.Pods, namespace, name); err != nil {
 			panic(err)
 		}
@@ -273,7 +284,8 @@ func (r *replay) end(gang *running) {
 // learn notes how long a job took. Gangs that wait without an estimate get one. The lock is held.
 func (r *replay) learn(job Job) {
 	r.past.Ended(runOf(job), job.Run, 0)
-	for _, other := range r.gangs {
+	for _, name := range slices.Sorted(maps.Keys(r.gangs)) { // each replay is alike
+		other := r.gangs[name]
 		if other.bound.Len() > 0 || other.group.Status.Estimate != nil || runOf(r.ran[other.job].Job) != runOf(job) {
 			continue
 		}

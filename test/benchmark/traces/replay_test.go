@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -82,6 +83,29 @@ func TestHistorySaysHowLongJobsRun(t *testing.T) {
 		} else {
 			assert.Greater(t, ran[3].Start, ran[6].Start, "without estimates nothing is known of a delay")
 		}
+	}
+}
+
+// TestALoopThatIsLeftOutChangesNothing replays the same jobs with and without the loops for metrics. Even two equal replays differ by a second or two where
+// several goroutines are called at the same time.
+func TestALoopThatIsLeftOutChangesNothing(t *testing.T) {
+	cluster := Cluster{Nodes: 4, Each: 8}
+	jobs := Stretch(Lublin(3, 40, cluster.Capacity()), 0.95, cluster.Capacity())
+	for i := range jobs { // minutes instead of hours
+		jobs[i].Submit, jobs[i].Run = jobs[i].Submit/60, max(jobs[i].Run/60, time.Second)
+	}
+	for _, rule := range rules {
+		without, err := Replay(t, cluster, jobs, rule)
+		require.NoError(t, err)
+		synctest.Test(t, func(*testing.T) {
+			var with []Ran
+			with, err = replayInBubble(cluster, jobs, rule, manner{withMetrics: true})
+			a, b := Sum(with, cluster.Capacity()), Sum(without, cluster.Capacity())
+			assert.InEpsilon(t, a.Mean, b.Mean, 0.02, rule.Name)
+			assert.InEpsilon(t, a.LargeMean, b.LargeMean, 0.02, rule.Name)
+			assert.InEpsilon(t, a.Use, b.Use, 0.01, rule.Name)
+		})
+		require.NoError(t, err)
 	}
 }
 
