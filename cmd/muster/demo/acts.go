@@ -86,6 +86,12 @@ var acts = []struct {
 			too-wide has a pod more than a rack has room for.`,
 		play: fillRack,
 	},
+	{
+		title: "A gang says when it starts, and small Jobs run before it in the holes",
+		intro: `Eight nodes, with a Job on each: they end one after the other. wide needs all eight. Each Job says how long it runs,
+			so wide gets a start. Until then small Jobs run on the nodes that come free, if they end in time.`,
+		play: sayWhen,
+	},
 }
 
 // holdGang shows a gang that does not fit. Its pods exist, the reason is there to read, and not one pod is bound.

@@ -26,10 +26,14 @@ type narrator struct {
 	log    *watchlog.Log
 	phases map[string]int  // by Job: how many of its states are told
 	told   map[string]bool // moments of pods
+	// hushed are Jobs that an act tells of in its own way.
+	hushed func(job string) bool
 }
 
 func newNarrator(out io.Writer) *narrator {
-	return &narrator{out: out, start: time.Now(), phases: map[string]int{}, told: map[string]bool{}}
+	return &narrator{
+		out: out, start: time.Now(), phases: map[string]int{}, told: map[string]bool{}, hushed: func(string) bool { return false },
+	}
 }
 
 // heading starts a part of the story.
@@ -103,6 +107,9 @@ func (n *narrator) phaseFacts(until time.Time) []fact {
 	for _, job := range n.log.JobNames() {
 		states := n.log.JobStates(job)
 		known := n.phases[job.String()]
+		if n.hushed(job.Name) {
+			continue
+		}
 		for ; known < len(states) && !states[known].Time.After(until); known++ {
 			previous := batchv1alpha1.JobPhase("")
 			if known > 0 {
@@ -150,7 +157,7 @@ type wave struct {
 func (n *narrator) waves() []*wave {
 	open := map[string]*wave{}
 	var waves []*wave
-	for _, pod := range n.log.Pods(func(p watchlog.Pod) bool { return p.Job != "" }) {
+	for _, pod := range n.log.Pods(func(p watchlog.Pod) bool { return p.Job != "" && !n.hushed(p.Job) }) {
 		for _, moment := range moments {
 			at := moment.when(pod)
 			if at.IsZero() || n.told[string(pod.UID)+moment.verb] {
