@@ -196,9 +196,9 @@ func (g *Group) Renew(created time.Time) {
 	g.MinimumBound, g.Timestamps, g.OutcomeUntil = false, Timestamps{}, time.Time{}
 }
 
-// LosePodGroup notes that the PodGroup is gone.
+// LosePodGroup notes that the PodGroup is gone. Its members are expected to run as long as before.
 func (g *Group) LosePodGroup() {
-	g.PodGroup = PodGroup{Created: g.PodGroup.Created, Bound: -1}
+	g.PodGroup = PodGroup{Created: g.PodGroup.Created, Runtime: g.PodGroup.Runtime, Bound: -1}
 	g.MinimumBound, g.FixedPriority, g.derived.kept = false, nil, nil
 	g.BelongTo("")
 }

@@ -94,6 +94,21 @@ func mirror(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+// TestAPodGroupThatIsDeletedChangesNoEnd: its pods may go a moment later, and until then a start of another gang counts on their end.
+func TestAPodGroupThatIsDeletedChangesNoEnd(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	group, pod := gangFor("g", "10m", 1), boundAt(memberNamed("m0").Obj(), 5)
+	tr.SetPodGroup(group)
+	tr.SetPod(pod)
+	clock.Step(500 * time.Second)
+	before, known := tr.EndOf(pod)
+	require.True(t, known)
+	tr.DeletePodGroup(group)
+	after, known := tr.EndOf(pod)
+	require.True(t, known)
+	assert.Equal(t, before, after)
+}
+
 // TestARunBeginsAnew: what is bound when all members of a gang have gone is another run. Another member that goes does not change when it began.
 func TestARunBeginsAnew(t *testing.T) {
 	tr := openTracker(t)

@@ -46,7 +46,7 @@ func (t *State) EndOf(pod *corev1.Pod) (time.Time, bool) {
 	switch {
 	case m == nil && !t.IsThere(pod): // it is gone, and a scheduling cycle does not know yet
 		return now, true
-	case m == nil || !g.PodGroup.Exists:
+	case m == nil || !g.PodGroup.Exists && !g.PodGroup.Runtime.Known():
 		return estimateOfPod(pod).End(begunBy(pod, now), now)
 	case m.Version != g.Version() || g.Began.IsZero():
 		return t.EstimateOf(g).End(begunBy(pod, now), now)

@@ -52,6 +52,15 @@ type replay struct {
 	done    chan struct{}       // closed when all have
 	ran     []Ran
 	past    *runtimes.Past // nil if it says nothing
+
+	waits chan struct{} // is full while one goroutine waits for the rest
+}
+
+// rest waits until all is at rest. Only one may wait at a time.
+func (r *replay) rest() {
+	r.waits <- struct{}{}
+	synctest.Wait()
+	<-r.waits
 }
 
 // running is a gang that waits or runs.
@@ -80,7 +89,7 @@ type manner struct {
 func replayInBubble(cluster Cluster, jobs []Job, rule Rule, how manner) ([]Ran, error) {
 	r := &replay{
 		api: simulation.New(), began: time.Now(), gangs: map[string]*running{}, pending: len(jobs), done: make(chan struct{}),
-		ran: make([]Ran, len(jobs)),
+		ran: make([]Ran, len(jobs)), waits: make(chan struct{}, 1),
 	}
 	if rule.ByHistory {
 		r.past = &runtimes.Past{}
@@ -126,7 +135,7 @@ func (r *replay) schedule(ctx context.Context, options simulation.Options, look 
 			select {
 			case <-life.Done():
 			case <-time.After(time.Second):
-				synctest.Wait()
+				r.rest()
 				if look(s) {
 					end()
 				}
@@ -192,7 +201,7 @@ func (r *replay) play(jobs []Job, rule Rule) error {
 			<-gang.started
 		}
 		if i%tidyEvery == 0 {
-			synctest.Wait()
+			r.rest()
 			r.api.Forget()
 		}
 	}
