@@ -12,6 +12,8 @@ concurrent='^[[:space:]]*go [a-zA-Z(]|"sync(/atomic)?"|/errgroup"|[.]Parallel\(\
 # The detector needs all dependencies built anew, and those of API servers take minutes: tests of whole programs go without as well. What runs
 # concurrently there is in packages of its own.
 heavy='^k8s.io/apiserver/pkg/server$'
+# The replays of traces take seven minutes with the detector. They run the scheduler as the histories do, of which it sees some.
+replays='/test/benchmark/traces$'
 # Of random histories the detector sees a tenth (pkg/testing/histories.go): packages that have some run without it, too.
 random='mustertesting[.]Histories\('
 # These start clusters and take minutes each: the stage "long" runs them.
@@ -57,7 +59,7 @@ tested_units() {
   # shellcheck disable=SC2086 # one package per word
   whole=$(go list -test -f '{{if eq .Name "main"}}{{range .Deps}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}{{end}}' $all |
     awk -v heavy="$heavy" '$1 ~ /\.test$/ && $2 ~ heavy {sub(/\.test$/, "", $1); print $1}' | sort -u) || failed=1
-  racy=$(comm -23 <(having "$concurrent" <<<"$tested" | sort) <(echo "$whole"))
+  racy=$(comm -23 <(having "$concurrent" <<<"$tested" | sort) <(echo "$whole") | grep -v "$replays")
   plain=$(comm -23 <(echo "$all") <(echo "$racy"))
   drawn=$(comm -12 <(having "$random" <<<"$tested" | sort) <(echo "$racy"))
 }
@@ -71,10 +73,10 @@ compiled() {
 
 unit() {
   # shellcheck disable=SC2086
-  run_tests "unit, with the race detector" -race -p "$unit_at_a_time" -timeout 10m $racy
+  run_tests "unit, with the race detector" -race -p "$unit_at_a_time" -timeout 20m $racy
   # The histories run the scheduler without a cluster. What takes longest comes first.
   # shellcheck disable=SC2086
-  run_tests "unit, without it" -p "$unit_at_a_time" -timeout 10m ./test/integration/histories $drawn $plain
+  run_tests "unit, without it" -p "$unit_at_a_time" -timeout 20m ./test/integration/histories $drawn $plain
   # Modules of their own. The other package of the first is the benchmark itself. The last two read files outside of their modules, which the
   # cache of results does not see.
   cd "$root/test/benchmark/perf"
