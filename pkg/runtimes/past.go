@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// ConfigMap has the text of a Past, under ConfigMapKey.
-	ConfigMap, ConfigMapKey = "muster-run-times", "runs"
+	// ConfigMap has the text of a Past.
+	ConfigMap = "muster-run-times"
+	// ConfigMapKey is its key there.
+	ConfigMapKey = "runs"
 	// MaxEntries bounds a Past. In text it stays far below what an object may have.
 	MaxEntries = 2000
 	// shortest is the shortest run. The API has times in whole seconds.
