@@ -231,7 +231,7 @@ func takeKept(t *testing.T, all objects) {
 			kept++
 		}
 	}
-	require.Equal(t, 10, kept)
+	require.Equal(t, 11, kept)
 }
 
 // Each release of Kubernetes gets the objects that its kustomization has.

@@ -93,8 +93,8 @@ func TestCRDs(t *testing.T) {
 		found int
 		kept  bool
 	}{
-		"{}":                       {10, true},
-		"{crds: {keep: false}}":    {10, false},
+		"{}":                       {11, true},
+		"{crds: {keep: false}}":    {11, false},
 		"{crds: {install: false}}": {0, false},
 	} {
 		found := 0
