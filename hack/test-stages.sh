@@ -47,8 +47,8 @@ having() {
   done
 }
 
-# tested_units sets which packages have unit tests: those that run with the race detector, those without it, and those with random histories
-# that run both ways.
+# tested_units sets which packages have unit tests: packages with the race detector, packages without it, and packages with random
+# histories, which run both ways.
 tested_units() {
   local tested all whole
   # Packages without tests are left out: go test would build them, with the race detector too.

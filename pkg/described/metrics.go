@@ -31,7 +31,7 @@ func (m Metric) String() string {
 type Metrics struct {
 	// All are the descriptions, in the order in which the metrics were made.
 	All []Metric
-	// Collectors are the metrics but those of Read. Until they are registered they cost nothing and count nothing.
+	// Collectors are the metrics without the ones of Read. A metric costs and counts nothing before it is registered.
 	Collectors []metrics.Registerable
 }
 

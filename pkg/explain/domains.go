@@ -216,7 +216,7 @@ func (s *site) fewest(needs []need) []Leaves {
 		return nil
 	}
 	leave := slices.Clone(keys[:sort.Search(most, func(n int) bool { return s.holds(needs, keys[:n]) })])
-	for i := 0; i < len(leave); i++ { // those that are not needed stay, the largest first
+	for i := 0; i < len(leave); i++ { // a tenant that need not leave stays; the largest is tried first
 		if rest := slices.Delete(slices.Clone(leave), i, i+1); s.holds(needs, rest) {
 			leave = rest
 			i--
@@ -232,7 +232,7 @@ func (s *site) fewest(needs []need) []Leaves {
 	return found
 }
 
-// byGain are the tenants of the domain. Those come first without which it has room for most pods of a kind.
+// byGain are the tenants of the domain, sorted by how many pods of a kind have room without each. The largest number comes first.
 func (s *site) byGain(n need) (keys []string) {
 	gain := map[string]int{}
 	for _, name := range s.nodes {

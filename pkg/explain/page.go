@@ -123,7 +123,7 @@ type Move struct {
 	// Domain is its path, and Tier its tier.
 	Domain string `json:"domain"`
 	Tier   int    `json:"tier"`
-	// Leave are the gangs and single pods, those that make most room first.
+	// Leave are the gangs and single pods that would have to leave, sorted by the room that each makes. The largest comes first.
 	Leave []Leaves `json:"leave"`
 }
 

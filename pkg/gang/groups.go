@@ -230,8 +230,8 @@ type choice struct {
 	rest   [][]*Member
 }
 
-// chooseFrom divides bundles into those that start and the rest. The least groups of each policy come first, then the minimums of the tasks. Then come
-// groups before single members of the same priority, as long as they are needed.
+// chooseFrom divides the bundles into the ones that start and the rest. The minimum of groups of each policy is chosen first, then the minimums of
+// the tasks. Then groups are chosen before single members of the same priority, until the gang has its minimum.
 func (g *Gang) chooseFrom(waiting []*Member) *choice {
 	c := &choice{seats: g.seatsOf(g.counting(holdsRoom)), gang: g, rest: g.bundles(waiting)}
 	if g.hasLeastGroups() {

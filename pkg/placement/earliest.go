@@ -9,7 +9,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// maxStarts is how many times are tried one after another, as there may be room then. After that, ever more of them are left out.
+// maxStarts is the number of ends after which a placement is tried each time. After that, twice as many ends are skipped from one try to the next.
 const maxStarts = 8
 
 // ending is a pod on a node that is expected to end, or a reservation whose gang will have ended.
@@ -20,7 +20,7 @@ type ending struct {
 	frees resources.List
 }
 
-// earliest finds places for the members at the earliest time at which they fit, by the expected ends of pods. It is nil if there is none. Pods of a higher priority are waited for, too: only nothing is kept from such.
+// earliest finds places for the members when they fit first, by the expected ends of pods of any priority. It is nil if there are none.
 func (v *view) earliest(p *Problem, before [][]Place) *Places {
 	if p.EndOf == nil || p.NoStart {
 		return nil

@@ -134,8 +134,8 @@ func (b *Book[K]) Nodes() *Nodes[K] {
 	return b.nodes[b.turns.holder.rank.Queue]
 }
 
-// NodesAgainst returns the reservations that hold against gangs and pods of a queue ("" for none). They are its own one, and those
-// against all queues. These are of the queue whose turn it is, and of the first gang with a start.
+// NodesAgainst returns the reservations that hold against gangs and pods of a queue ("" for none). The first is
+// that of the queue whose turn it is. Then come those of the first gang with a start and of the queue.
 func (b *Book[K]) NodesAgainst(queue string) (against []*Nodes[K]) {
 	if all := b.Nodes(); all != nil {
 		against = append(against, all)

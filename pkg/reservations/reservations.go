@@ -34,7 +34,7 @@ import (
 const (
 	// placesPause is the least time between two choices of places for the same gang.
 	placesPause = time.Second
-	// startPause is that where the places have a start: such a choice costs more.
+	// startPause is the pause where the places have a start. The choice of a start costs more.
 	startPause = 5 * time.Second
 	// firstRetry is how long a gang backs off for the first time; it doubles up to the renewal time.
 	firstRetry = 10 * time.Second

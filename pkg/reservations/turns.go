@@ -80,8 +80,8 @@ func (b *Book[K]) isTurnOver(w *waiting[K], now time.Time) bool {
 	return !w.attempting && now.Sub(b.turns.since) >= own || !w.isWide(b.nodes[w.rank.Queue])
 }
 
-// settleFirst finds the gang that ranks first of those with a start. Its reservation holds against all queues. One that waits for its own queue last holds
-// within it only: other queues could not start it sooner. Nor does one whose start has proved wrong.
+// settleFirst finds the first gang with a start, by rank. Its reservation holds against all queues. Two kinds of reservations hold within their own
+// queue only. One waits for a pod of its own queue last, so other queues do not delay it. The start of the other has proved wrong.
 func (b *Book[K]) settleFirst(now time.Time) {
 	t, before := &b.turns, b.turns.first
 	t.first = nil

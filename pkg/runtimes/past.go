@@ -20,7 +20,7 @@ const (
 	shortest = time.Second
 	// understated is how many times as long as the user says is much too long.
 	understated = 2
-	// patience is after how many such runs the word of the user is not used. After as many others it is used again.
+	// patience is the number of understated runs after which estimates of the user are not used. They are used again after as many other runs.
 	patience = 3
 )
 
@@ -35,9 +35,9 @@ type Past struct {
 type entry struct {
 	key  Key
 	last [2]time.Duration // how long the last runs of a kind took, the last one first; 0 for none
-	// lies of an owner are runs of late that took much longer than stated, less those that did not. It is from 0 to patience.
+	// lies is a counter from 0 to patience. A run that took much longer than its owner stated adds one, and any other run takes one away.
 	lies       int
-	distrusted bool // there were so many that the word of the owner is not used
+	distrusted bool // lies has reached patience: estimates of the owner are not used
 }
 
 // Ended notes that a run was successful and took some time. Stated is how long it should have run by the word of its user, 0 for no word.

@@ -50,11 +50,11 @@ func compareEntries(a, b entry) int {
 	return a.node - b.node
 }
 
-// settleAtOnce is how many entries are brought up to date at once: each time those behind them move.
+// settleAtOnce is how many entries are brought up to date together. Each time, the entries after them move.
 const settleAtOnce = 16
 
-// settle brings the entry at an index up to date, those behind it, and those that take their place. The plan only takes room, so entries only
-// move back.
+// settle brings the entry at an index up to date. It does the same with outdated entries right after it, and with entries that take their place.
+// The plan only takes room, so entries only move back.
 func (o *order) settle(p *plan, i int) {
 	for i < len(o.entries) && o.entries[i].version != p.nodes[o.entries[i].node].version {
 		until := min(i+settleAtOnce, len(o.entries))
@@ -181,7 +181,7 @@ func (p *plan) zeros(part int) []int {
 	return p.here[part]
 }
 
-// run goes to the first time at which all fits. Most nodes are never met: those on which a pod fits later only.
+// run goes to the first time at which all pods fit. It never looks at a node on which a pod fits only later. Most nodes are of that kind.
 func (s *sweep) run() (tick, []Place) {
 	tries, skip := 0, 0
 	for s.now < never {

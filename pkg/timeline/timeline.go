@@ -1,6 +1,6 @@
 // Package timeline says when waiting gangs can start, from what runs and when that is expected to end. It plans one gang after the other, in
 // the order in which they wait. Each starts at the earliest time at which all of it fits until it ends. A planned gang keeps its room, and
-// those behind it start in the holes. It is pure: no lock, no client, no clock. It changes nothing of its input.
+// gangs that rank after it start in the gaps. It is pure: no lock, no client, no clock. It changes nothing of its input.
 //
 // Mu'alem and Feitelson (2001) call this conservative backfilling.
 package timeline
@@ -51,7 +51,7 @@ type Kind struct {
 	Requests resources.List
 	// MaxPerNode is how many of a gang a node may hold, 0 for any number.
 	MaxPerNode int
-	// Takes says whether a node takes such pods, if it has room; nil if all do.
+	// Takes says whether a node with room takes pods of this kind. It is nil if all nodes do.
 	Takes func(node int) bool
 }
 

@@ -159,7 +159,7 @@ func (t *Tree) Common(nodes []int) int {
 	return t.CommonDomain(names)
 }
 
-// capacity is how many of a unit a domain and those in it hold, as far as sums tell.
+// capacity is how many of a unit a domain and each domain in it hold, by the sums of nodes.
 func (s *Search) capacity(u *Unit, domain int) []int {
 	t, inside := s.tree, s.tree.Common(u.BoundOn)
 	capacity := make([]int, t.Domains[domain].End-domain)

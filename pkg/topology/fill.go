@@ -7,7 +7,7 @@ import (
 
 // Fill sorts nodes for a pod that may go to any of them. Domains with much room stay whole. It is the rule by which gangs choose, for a single
 // pod. The domain with the least room left comes first, and there the node with the least. Nodes that are in no domain come before all
-// others. slots is how many such pods each node of the tree has room for. Each group has nodes that are equally good.
+// others. slots is how many of the pods each node of the tree has room for. Each group has nodes that are equally good.
 func (t *Tree) Fill(slots, nodes []int) (groups [][]int) {
 	sums := t.Sums(slots)
 	compare := func(a, b int) int {

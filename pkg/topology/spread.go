@@ -9,7 +9,7 @@ import (
 type Spread struct {
 	// Tier is that of the lowest domain that has all of them.
 	Tier int
-	// Leaves is how many of the lowest domains they are in. Fewest is how few such domains have so many nodes.
+	// Leaves is how many of the lowest domains they are in. Fewest is the smallest number of lowest domains that have as many nodes.
 	Leaves, Fewest int
 }
 

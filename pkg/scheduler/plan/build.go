@@ -186,7 +186,7 @@ func (b *builder) evenKind(w *Waiting) int {
 	return b.kind("even "+each.String(), timeline.Kind{Requests: each})
 }
 
-// kindOf is the kind of a member, among those whose keys begin alike. The filters of the profile are not asked: a plan knows amounts, labels and taints.
+// kindOf is the kind of a member. Prefixes keep kinds apart. A plan knows amounts, labels and taints, and asks no filters of the profile.
 func (b *builder) kindOf(m *gang.Member, prefix string) int {
 	groups := b.tracker.Quota.NodeGroupsOf(m.Pod, false)
 	key := prefix + placement.DemandOf(&m.Pod.Spec) + groups.String()

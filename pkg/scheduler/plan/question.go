@@ -115,8 +115,8 @@ func gangOfJob(review *musterv1alpha1.StartReview, job *batchv1alpha1.Job, queue
 	return a
 }
 
-// insert adds the gangs of StartReviews to those that wait, in their places, and tells all their positions. It leaves out a gang that comes
-// after all of them, if there are more that wait. The caller holds the lock.
+// insert adds the gangs of StartReviews to the waiting gangs, sorted by rank, and sets the positions of all. If the plan leaves out waiting gangs,
+// a gang that ranks after the last planned one is left out, too. The caller holds the lock.
 func (s *survey) insert(waiting []Waiting, asks []*question, hasAll bool) []Waiting {
 	last := len(waiting) - 1
 	for _, a := range asks {

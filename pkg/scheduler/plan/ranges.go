@@ -19,7 +19,7 @@ const (
 	tenth = 0.1
 )
 
-// horizons are waits that are told apart: the error of an expected start grows with the wait.
+// horizons divides expected waits by length. The error of an expected start grows with the wait.
 var horizons = []struct {
 	name string
 	upTo time.Duration

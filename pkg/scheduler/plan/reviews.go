@@ -146,7 +146,7 @@ func (r *reviews) take(ctx context.Context, now time.Time, leads bool) (asks []*
 	return asks
 }
 
-// sort returns the StartReviews without an answer, and those to delete, the oldest first. It forgets what is over.
+// sort returns the StartReviews without an answer, and the StartReviews to delete, each the oldest first. It forgets answers of more than a minute ago.
 func (r *reviews) sort(now time.Time) (open, over []*musterv1alpha1.StartReview) {
 	for namespace, times := range r.answered {
 		times = slices.DeleteFunc(times, func(t time.Time) bool { return now.Sub(t) >= time.Minute })
@@ -185,7 +185,7 @@ func (r *reviews) sort(now time.Time) (open, over []*musterv1alpha1.StartReview)
 	return open, over
 }
 
-// answer writes what a plan says to those that asked.
+// answer writes the answers that a plan has for StartReviews.
 func (r *reviews) answer(ctx context.Context, s *Snapshot, starts []timeline.Start, asks []*question, past *ratios) {
 	isIn := map[*question]bool{}
 	for i := range starts {

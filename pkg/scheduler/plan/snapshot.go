@@ -78,8 +78,8 @@ func newSurvey(tracker *gangs.Tracker, nodes corelisters.NodeLister, pods coreli
 	return &survey{tracker: tracker, nodes: nodes, pods: pods, requests: map[types.UID]asked{}}
 }
 
-// waiting lists the gangs that wait, the first in line first, with those that StartReviews ask about. It lists members that hold room before
-// they are bound, too. It takes the lock once.
+// waiting lists the gangs that wait, sorted by rank, with the gangs of StartReviews. It also lists the members that hold room and are not bound
+// yet. It takes the lock once.
 func (s *survey) waiting(asks []*question) (waiting []Waiting, starting []start) {
 	t := s.tracker
 	t.Lock()

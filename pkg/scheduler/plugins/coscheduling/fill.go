@@ -15,7 +15,7 @@ import (
 // scoresKey is where the scores of a pod's nodes are in its cycle.
 const scoresKey fwk.StateKey = "Scores" + Name
 
-// scores are those of a pod's nodes by name. They do not change.
+// scores are the scores of a pod's nodes, by name. They do not change.
 type scores map[string]int64
 
 // Clone returns the scores themselves.
