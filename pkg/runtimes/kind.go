@@ -37,6 +37,9 @@ func (r Run) kind() Key { return key(r.Owner, r.Queue, KindOf(r.Name), r.Size) }
 // owner is the key of all runs of an owner in a queue.
 func (r Run) owner() Key { return key(r.Owner, r.Queue) }
 
+// holder is the key of an owner in all queues.
+func (r Run) holder() Key { return key(r.Owner) }
+
 // numbers matches what tells a run from others at the end of a name. It is a number, five characters of a generated name, or a longer hash.
 // Generated names have no vowels, so a word is none. A hash has a digit.
 var numbers = regexp.MustCompile(`([-._]?[0-9]+|[-.][bcdfghjklmnpqrstvwxz2456789]{5}|[-.][0-9a-f]{7,})$`)

@@ -24,16 +24,18 @@ const (
 	patience = 3
 )
 
-// Past remembers how long runs took that were successful. It has at most MaxEntries entries. The one goes first that was used longest ago. The
-// zero value is empty. It is not safe for concurrent use.
+// Past remembers how long runs took that were successful. It has at most MaxEntries entries. Of the owner with the most, the entry goes first that
+// was used longest ago. So many runs of one owner take no entries of others. The zero value is empty. It is not safe for concurrent use.
 type Past struct {
 	entries map[Key]*list.Element
-	order   list.List // of entries, the one used last in front
+	order   list.List   // of entries, the one used last in front
+	counts  map[Key]int // of the entries of each owner
 }
 
 // entry is what is known of a kind of runs, or of an owner.
 type entry struct {
 	key  Key
+	of   Key              // the owner; "" if an earlier version has written the entry, and it was not used since
 	last [2]time.Duration // how long the last runs of a kind took, the last one first; 0 for none
 	// lies is a counter from 0 to patience. A run that took much longer than its owner stated adds one, and any other run takes one away.
 	lies       int
@@ -45,10 +47,10 @@ func (h *Past) Ended(r Run, took, stated time.Duration) {
 	if took < 0 { // the clock was set back
 		return
 	}
-	e := h.use(r.kind())
+	e := h.use(r.kind(), r.holder())
 	e.last = [2]time.Duration{min(max(took, shortest), Longest), e.last[0]}
 	if stated > 0 {
-		h.use(r.owner()).judge(isUnderstated(took, stated))
+		h.use(r.owner(), r.holder()).judge(isUnderstated(took, stated))
 	}
 }
 
@@ -58,7 +60,7 @@ func (h *Past) Failed(r Run, took, stated time.Duration) bool {
 	if !isUnderstated(took, stated) {
 		return false
 	}
-	h.use(r.owner()).judge(true)
+	h.use(r.owner(), r.holder()).judge(true)
 	return true
 }
 
@@ -85,8 +87,7 @@ func (h *Past) Mean(r Run) (mean time.Duration, runs int) {
 	if !ok {
 		return 0, 0
 	}
-	h.order.MoveToFront(known)
-	last := known.Value.(*entry).last
+	last := h.touch(known, r.holder()).last
 	if last[1] == 0 {
 		return last[0], min(1, int(last[0]))
 	}
@@ -99,23 +100,52 @@ func (h *Past) Distrusts(r Run) bool {
 	return ok && known.Value.(*entry).distrusted
 }
 
-// use returns an entry, which it makes if needed.
-func (h *Past) use(k Key) *entry {
+// use returns an entry of an owner, which it makes if needed.
+func (h *Past) use(k, of Key) *entry {
 	if known, ok := h.entries[k]; ok {
-		h.order.MoveToFront(known)
-		return known.Value.(*entry)
+		return h.touch(known, of)
 	}
 	if h.entries == nil {
-		h.entries = map[Key]*list.Element{}
+		h.entries, h.counts = map[Key]*list.Element{}, map[Key]int{}
 	}
-	e := &entry{key: k}
+	e := &entry{key: k, of: of}
 	h.entries[k] = h.order.PushFront(e)
+	h.counts[of]++
 	if len(h.entries) > MaxEntries {
-		oldest := h.order.Back()
-		delete(h.entries, oldest.Value.(*entry).key)
-		h.order.Remove(oldest)
+		h.forget()
 	}
 	return e
+}
+
+// touch notes that an entry of an owner is used.
+func (h *Past) touch(known *list.Element, of Key) *entry {
+	h.order.MoveToFront(known)
+	e := known.Value.(*entry)
+	h.uncount(e)
+	e.of = of
+	h.counts[of]++
+	return e
+}
+
+// forget removes the entry that was used longest ago, of those whose owner has the most, or one fewer. So what an owner has just used is kept.
+func (h *Past) forget() {
+	most := 0
+	for _, count := range h.counts {
+		most = max(most, count)
+	}
+	oldest := h.order.Back()
+	for h.counts[oldest.Value.(*entry).of] < most-1 {
+		oldest = oldest.Prev()
+	}
+	e := h.order.Remove(oldest).(*entry)
+	delete(h.entries, e.key)
+	h.uncount(e)
+}
+
+func (h *Past) uncount(e *entry) {
+	if h.counts[e.of]--; h.counts[e.of] == 0 {
+		delete(h.counts, e.of)
+	}
 }
 
 // Len is the number of entries.
@@ -126,7 +156,7 @@ func (h *Past) String() string {
 	var text strings.Builder
 	for at := h.order.Back(); at != nil; at = at.Prev() {
 		e := at.Value.(*entry)
-		fmt.Fprintf(&text, "%s %d %d %d %t\n", e.key, e.last[0].Milliseconds(), e.last[1].Milliseconds(), e.lies, e.distrusted)
+		fmt.Fprintf(&text, "%s %d %d %d %t %s\n", e.key, e.last[0].Milliseconds(), e.last[1].Milliseconds(), e.lies, e.distrusted, e.of)
 	}
 	return text.String()
 }
@@ -141,18 +171,21 @@ func Read(text string) (h *Past, broken int) {
 			broken++
 			continue
 		}
-		*h.use(e.key) = *e
+		*h.use(e.key, e.of) = *e
 	}
 	return h, broken + max(0, len(lines)-MaxEntries)
 }
 
-// parse reads an entry.
+// parse reads an entry. Those of earlier versions have no owner.
 func parse(line string) (*entry, error) {
 	fields := strings.Fields(line)
-	if len(fields) != 5 || len(fields[0]) != 2*keyBytes {
+	if len(fields) == 5 {
+		fields = append(fields, "")
+	}
+	if len(fields) != 6 || len(fields[0]) != 2*keyBytes || fields[5] != "" && len(fields[5]) != 2*keyBytes {
 		return nil, fmt.Errorf("%.100q is no entry", line)
 	}
-	e := &entry{key: Key(fields[0])}
+	e := &entry{key: Key(fields[0]), of: Key(fields[5])}
 	for i := range e.last {
 		ms, err := strconv.ParseInt(fields[1+i], 10, 64)
 		if err != nil || ms < 0 || ms > Longest.Milliseconds() {

@@ -128,6 +128,55 @@ func TestALieGainsNothing(t *testing.T) {
 	assert.False(t, h.Distrusts(runOf("bob", "train")))
 }
 
+// TestOneOwnerTakesNoEntriesOfOthers: more names than a history has entries, of one owner, remove entries of that owner.
+func TestOneOwnerTakesNoEntriesOfOthers(t *testing.T) {
+	var h Past
+	for i := range 50 {
+		h.Ended(runOf("ada", word(i)), time.Hour, 30*time.Minute)
+	}
+	for i := range 3 * MaxEntries {
+		h.Ended(runOf("flood", word(i)), time.Second, 0)
+	}
+	again, broken := Read(h.String())
+	require.Zero(t, broken)
+	for _, h := range []*Past{&h, again} {
+		assert.Equal(t, MaxEntries, h.Len())
+		for i := range 50 {
+			mean, _ := h.Mean(runOf("ada", word(i)))
+			assert.Equal(t, time.Hour, mean)
+		}
+		_, runs := h.Mean(runOf("flood", word(3*MaxEntries-1)))
+		assert.Equal(t, 1, runs, "its own newest ones are kept")
+		_, runs = h.Mean(runOf("flood", word(0)))
+		assert.Zero(t, runs)
+	}
+}
+
+// word is a name without numbers at its end.
+func word(i int) string { return fmt.Sprintf("a%d-large", i) }
+
+// TestEntriesOfEarlierVersionsAreRead. They have no owner, and count as those of one until they are used.
+func TestEntriesOfEarlierVersionsAreRead(t *testing.T) {
+	var text strings.Builder
+	for i := range MaxEntries {
+		fmt.Fprintf(&text, "%s 1000 0 0 false\n", runOf("ada", word(i)).kind())
+	}
+	h, broken := Read(text.String())
+	require.Zero(t, broken)
+	require.Equal(t, MaxEntries, h.Len())
+	_, runs := h.Mean(runOf("ada", word(0)))
+	require.Equal(t, 1, runs)
+	again, broken := Read(h.String())
+	require.Zero(t, broken)
+	for i := range MaxEntries / 2 {
+		again.Ended(runOf("flood", word(i)), time.Second, 0)
+	}
+	for i, want := range []int{1, 0} {
+		_, runs = again.Mean(runOf("ada", word(i)))
+		assert.Equal(t, want, runs, "the one that was used has its owner, and is kept")
+	}
+}
+
 // TestAHistoryIsBounded: it keeps the entries that were used last. It is the same after it was written and read.
 func TestAHistoryIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -151,6 +200,7 @@ func TestAHistoryIsBounded(t *testing.T) {
 			require.LessOrEqual(t, mean, Longest)
 			require.LessOrEqual(t, h.Len(), MaxEntries)
 			require.Equal(t, h.Len(), h.order.Len())
+			require.Equal(t, h.Len(), sum(h.counts))
 		}
 		text := h.String()
 		require.Less(t, len(text), 200_000, "far below what an object may have")
@@ -161,6 +211,13 @@ func TestAHistoryIsBounded(t *testing.T) {
 		again.Ended(runOf("new", "new"), time.Hour, 0)
 		require.Equal(t, h.String(), again.String(), "the same entry goes when there is one too many")
 	})
+}
+
+func sum(counts map[Key]int) (n int) {
+	for _, count := range counts {
+		n += count
+	}
+	return n
 }
 
 // TestWhatIsBrokenIsLeftOut: anybody may have written the text.
@@ -176,6 +233,7 @@ func TestWhatIsBrokenIsLeftOut(t *testing.T) {
 		string(good) + " 1 2 4 false":                    1,
 		string(good) + " 1 2 0 maybe":                    1,
 		"short 1 2 0 false":                              1,
+		string(good) + " 1 2 0 false short":              1,
 		strings.Repeat("x\n", MaxEntries+5):              MaxEntries + 5,
 	}
 	for text, want := range tests {
