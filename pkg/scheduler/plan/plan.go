@@ -32,6 +32,8 @@ const (
 	freshness = 15 * time.Second
 	// writesPerSecond bounds the writes of all gangs together.
 	writesPerSecond = 10
+	// pruneCheck is after how long a plan is written again if the API server dropped the last one.
+	pruneCheck = time.Minute
 	// shortSleep: what starts within it is about to start, and has no plan.
 	shortSleep = time.Second
 )
@@ -50,8 +52,8 @@ type Room struct {
 	reviews *reviews // nil answers none
 	// unsaid: gangs that are to get a plan have none yet.
 	unsaid bool
-	// pruned: the CRD of PodGroups is older than this program.
-	pruned bool
+	// prunedAt is when the API server last dropped a plan, as its CRD of PodGroups is older than this program. It is zero if the last one was kept.
+	prunedAt time.Time
 }
 
 // signature changes with what a plan depends on.
@@ -96,9 +98,6 @@ func New(tracker *gangs.Tracker, client versioned.Interface, c clock.Clock, s *s
 // no processor from the scheduling loop, so writes do not count.
 func (r *Room) Look(ctx context.Context) (took time.Duration) {
 	leads := r.tracker.Leadership.Leads()
-	if r.pruned {
-		return 0
-	}
 	now := r.clock.Now()
 	asks := r.reviews.take(ctx, now, leads)
 	if leads {
@@ -141,6 +140,9 @@ func (r *Room) signature() signature {
 // tell writes the plan of a gang if it is due.
 func (r *Room) tell(ctx context.Context, s *Snapshot, i int, start *timeline.Start) {
 	w, now := &s.Waiting[i], s.Cluster.Now
+	if !r.prunedAt.IsZero() && r.clock.Since(r.prunedAt) < pruneCheck {
+		return
+	}
 	if w.Key.Foreign || start.Why == timeline.Known && start.At.Sub(now) < shortSleep {
 		return
 	}
@@ -232,9 +234,18 @@ func (r *Room) write(ctx context.Context, key state.Key, uid types.UID, plan *sc
 			"podGroup", klog.KRef(key.Namespace, key.Name))
 		return false
 	}
-	if plan != nil && updated.Status.Plan == nil {
-		r.pruned = true
+	return plan == nil || r.isKept(ctx, updated)
+}
+
+// isKept says whether the API server has kept a plan that was written.
+func (r *Room) isKept(ctx context.Context, updated *schedulingv1beta1.PodGroup) bool {
+	if updated.Status.Plan != nil {
+		r.prunedAt = time.Time{}
+		return true
+	}
+	if r.prunedAt.IsZero() {
 		klog.FromContext(ctx).Error(nil, "The installed CRD of PodGroups is older than this scheduler: apply manifests/crds. Until then no expected start is written")
 	}
-	return true
+	r.prunedAt = r.clock.Now()
+	return false
 }

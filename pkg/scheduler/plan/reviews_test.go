@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
@@ -369,6 +371,40 @@ func TestAnIdleSchedulerAnswers(t *testing.T) {
 	w.clock.Step(keptFor)
 	w.look(t)
 	assert.Len(t, w.all(t), 1)
+}
+
+// TestAnOlderCRDHoldsUpPlansOnly: StartReviews are answered, and after a minute the scheduler sees whether plans are kept now.
+func TestAnOlderCRDHoldsUpPlansOnly(t *testing.T) {
+	w := newWorld(t)
+	groups := w.client.SchedulingV1beta1().PodGroups("default")
+	for _, name := range []string{"first", "second"} {
+		_, err := groups.Create(w.ctx, w.create(t, jobOf(1).UID(name).Obj()), metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	isOld, written := true, 0
+	w.client.PrependReactor("patch", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+		written++
+		return isOld, &schedulingv1beta1.PodGroup{}, nil
+	})
+	w.clock.Step(period)
+	w.look(t)
+	w.ask(t, "team", "asks", jobOf(1).Obj())
+	w.clock.Step(period)
+	w.look(t)
+	assert.Equal(t, 1, written, "it is enough to know that nothing is kept")
+	assert.Equal(t, 1, w.count(t, "team", musterv1alpha1.StartsLater))
+
+	w.clock.Step(pruneCheck)
+	w.look(t)
+	assert.Equal(t, 2, written, "still the old one")
+	isOld = false
+	w.clock.Step(pruneCheck)
+	w.look(t)
+	for _, name := range []string{"first", "second"} {
+		group, err := groups.Get(w.ctx, "wide-"+name, metav1.GetOptions{})
+		require.NoError(t, err)
+		assert.NotNil(t, group.Status.Plan, name)
+	}
 }
 
 // TestTheNextLeaderAnswersWhatIsOpen, and nothing again.
