@@ -68,10 +68,16 @@ func newControllers(ctx context.Context, cfg *config, p *parts) ([]controller, e
 	if err != nil {
 		return nil, err
 	}
+	network, err := topology.New(topology.Config{
+		Muster: p.muster, Watching: p.musterWatching, Foreign: p.foreign, Nodes: p.kubeInformers.Core().V1().Nodes(), Recorder: p.recorder,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the topology controller: %w", err)
+	}
 	podGroups, err := podgroup.New(podgroup.Config{
 		KubeClient: p.kube, MusterClient: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
 		Usage: used, Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor, HoldTimeout: cfg.holdTimeout, OvertakeTime: cfg.overtakeTime,
-		AdoptFrom: cfg.adoptFrom, Reports: reports, PhJobs: phJobs.known(),
+		AdoptFrom: cfg.adoptFrom, Reports: reports, PhJobs: phJobs.known(), Network: network,
 		Runs: runs.New(p.kube.CoreV1().ConfigMaps(cfg.leaderElection.ResourceNamespace), clock.RealClock{}),
 	})
 	if err != nil {
@@ -98,12 +104,6 @@ func newControllers(ctx context.Context, cfg *config, p *parts) ([]controller, e
 		Reports:             reports,
 		MayDelete:           p.mayDelete,
 	})
-	network, err := topology.New(topology.Config{
-		Muster: p.muster, Watching: p.musterWatching, Foreign: p.foreign, Nodes: p.kubeInformers.Core().V1().Nodes(), Recorder: p.recorder,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("setting up the topology controller: %w", err)
-	}
 	return append(phJobs.run(cfg.jobSyncs),
 		p.runHistory,
 		network.Run,

@@ -162,6 +162,22 @@ func (t *Tree) PathOf(node string) string {
 	return ""
 }
 
+// OfPath returns the domain of a path. It has none if there is no such domain.
+func (t *Tree) OfPath(path string) (Domain, bool) {
+	d := Root
+	for {
+		of := &t.Domains[d]
+		if of.Path == path {
+			return *of, true
+		}
+		next := slices.IndexFunc(of.Children, func(child int) bool { return strings.HasPrefix(path+"/", t.Domains[child].Path+"/") })
+		if next < 0 {
+			return Domain{}, false
+		}
+		d = of.Children[next]
+	}
+}
+
 // OfHyperNode returns the domain of a HyperNode. It has none if there is no such HyperNode.
 func (t *Tree) OfHyperNode(name string) (Domain, bool) {
 	d, ok := t.objects[name]

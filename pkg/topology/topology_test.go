@@ -192,6 +192,20 @@ func TestATreeOfLabels(t *testing.T) {
 	}, reasons(tree))
 }
 
+// TestADomainIsFoundByItsPath, and none by a part of it.
+func TestADomainIsFoundByItsPath(t *testing.T) {
+	tree := lingjun()
+	for d := range tree.Domains {
+		found, ok := tree.OfPath(tree.Domains[d].Path)
+		assert.True(t, ok)
+		assert.Equal(t, tree.Domains[d], found)
+	}
+	for _, path := range []string{"3", "0/S", "0/S01/", "/0", "0/S99", "S01"} {
+		_, ok := tree.OfPath(path)
+		assert.False(t, ok, path)
+	}
+}
+
 // TestTwoSourcesWithTheSameName: paths differ, as only the path identifies a domain.
 func TestTwoSourcesWithTheSameName(t *testing.T) {
 	tree := Build([]HyperNode{hyper("r1", 1, exactly(NodeMember, "a"))},

@@ -62,6 +62,8 @@ type Config struct {
 	OvertakeTime time.Duration
 	// PhJobs knows the PhJobs that PodGroups are for; nil if there are none.
 	PhJobs PhJobs
+	// Network knows the domains that gangs run in; nil if there are none.
+	Network Network
 	// AdoptFrom are the scheduler names whose pods are given a PodGroup if they have none. Empty means no pods.
 	AdoptFrom []string
 }
@@ -85,6 +87,7 @@ type Controller struct {
 	deletions    *deletions
 	successes    *successes
 	runs         *runs.Runs
+	network      Network  // may be nil
 	sizes        sync.Map // "<namespace>/<name>" of a PodGroup -> how many pods the last look found
 
 	versionIsPruned  atomic.Bool // the installed CRD does not know status.jobVersion
@@ -111,6 +114,7 @@ func New(cfg Config) (*Controller, error) {
 
 		successes: newSuccesses(),
 		runs:      cfg.Runs,
+		network:   cfg.Network,
 	}
 	if c.runs == nil {
 		c.runs = runs.New(nil, cfg.Clock)
@@ -177,6 +181,9 @@ func (c *Controller) listen(cfg Config) error {
 	c.synced = append(c.synced, classes.HasSynced, c.usage.HasSynced)
 	if cfg.PhJobs != nil {
 		cfg.PhJobs.Watch(c.admission.wake)
+	}
+	if cfg.Network != nil {
+		cfg.Network.Watch(c.networkChanged)
 	}
 	c.usage.Watch(func(_ string, freed bool) {
 		if freed {

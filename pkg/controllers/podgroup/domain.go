@@ -5,14 +5,44 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/topology"
 )
 
 // place is the lowest domain of the network that has all members that run. The scheduler writes the path of each with its binding.
 type place struct {
 	known bool
-	path  string // empty for several domains of the highest tier
+	path  string         // empty for several domains of the highest tier
+	tree  *topology.Tree // nil as long as the network has not been read
+}
+
+// Network is the domains of the cluster, as the controller of topologies knows them.
+type Network interface {
+	// Tree is nil as long as the domains have not been read.
+	Tree() *topology.Tree
+	// Watch has f called when the tree has changed.
+	Watch(f func())
+}
+
+// tree is the domains of the network. It is nil without a Network.
+func (c *Controller) tree() *topology.Tree {
+	if c.network == nil {
+		return nil
+	}
+	return c.network.Tree()
+}
+
+// networkChanged has the PodGroups synced whose place in the network may be told otherwise.
+func (c *Controller) networkChanged() {
+	groups, _ := c.groups.List(labels.Everything()) // the informer's store has no errors
+	for _, group := range groups {
+		if gang.TopologyOf(group) != nil {
+			c.status.Enqueue(group.Namespace + "/" + group.Name)
+		}
+	}
 }
 
 // add finds the domain that also has a pod.
@@ -33,13 +63,21 @@ func (p *place) add(pod *corev1.Pod) {
 	p.path = strings.Join(ours[:common], "/")
 }
 
-// text says in which domain the gang runs, "" if that is not known.
+// text says in which domain the gang runs, and of which tier. It is "" if that is not known.
 func (p *place) text() string {
 	switch {
-	case !p.known:
+	case !p.known || p.tree == nil:
 		return ""
 	case p.path == "":
 		return "the gang runs in several domains of the network"
 	}
-	return fmt.Sprintf("the gang runs in domain %s of the network", p.path)
+	text := fmt.Sprintf("the gang runs in domain %s of the network", p.path)
+	domain, known := p.tree.OfPath(p.path)
+	switch {
+	case !known:
+		return text
+	case domain.TierName == "":
+		return fmt.Sprintf("%s, tier %d", text, domain.Tier)
+	}
+	return fmt.Sprintf("%s, tier %d (%s)", text, domain.Tier, domain.TierName)
 }

@@ -42,6 +42,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	pods, members := c.countMembers(group)
 	c.sizes.Store(key, len(pods))
 	members.lost = lost && !c.isGoing(group)
+	members.place.tree = c.tree()
 	decision := c.admission.decision(key, group.UID)
 	decision.Admitted = decision.Admitted || c.isReplacement(group, members)
 	next := nextStatus(group, members, decision, c.clock.Now(), string(uuid.NewUUID()))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,7 +64,9 @@ type Controller struct {
 	nodes   corev1listers.NodeLister
 	synced  cache.InformerSynced
 	worker  *worker.Worker
-	objects *watch.Objects    // nil before Run
+	objects *watch.Objects // nil before Run
+	tree    atomic.Pointer[topology.Tree]
+	changed func()            // may be nil
 	told    map[string]string // Topology of Kueue -> its last event
 }
 
@@ -88,6 +91,20 @@ func New(cfg Config) (*Controller, error) {
 	return c, nil
 }
 
+// Tree is the domains of the network, nil as long as they have not been read.
+func (c *Controller) Tree() *topology.Tree { return c.tree.Load() }
+
+// Watch has f called when the domains have been read, and when they have changed. It must come before Run.
+func (c *Controller) Watch(f func()) { c.changed = f }
+
+// keep keeps a new tree, and tells so if it differs.
+func (c *Controller) keep(tree *topology.Tree) {
+	last := c.tree.Swap(tree)
+	if c.changed != nil && (last == nil || last.Generation != tree.Generation) {
+		c.changed()
+	}
+}
+
 // Run works until the context ends. The kinds of objects may be missing, and may come later.
 func (c *Controller) Run(ctx context.Context) {
 	objects, err := watch.Start(ctx, c.cfg.Watching, c.cfg.Foreign, func() { c.worker.EnqueueAfter(everything, objectPause) })
@@ -105,6 +122,7 @@ func (c *Controller) Run(ctx context.Context) {
 // Sync writes the statuses that differ from what they should be, as many as one sync may.
 func (c *Controller) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	d := c.described()
+	c.keep(d.tree)
 	c.tellKueue(d)
 	due := d.due(metav1.Now())
 	some := due[:min(len(due), maxWrites)]
@@ -128,6 +146,7 @@ func (c *Controller) described() *description {
 	d := &description{hyperNodes: c.objects.HyperNodeObjects(), lists: c.objects.NetworkTopologyObjects()}
 	lists := c.objects.Lists()
 	if len(d.hyperNodes)+len(d.lists)+len(lists) == 0 {
+		d.build(nil, nil)
 		return d
 	}
 	all, _ := c.nodes.List(labels.Everything()) // the informer's store has no errors

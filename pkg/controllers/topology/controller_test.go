@@ -136,6 +136,25 @@ func list(name string, keys ...string) *musterv1alpha1.NetworkTopology {
 	return object
 }
 
+// TestAChangeOfTheDomainsIsTold: once for each, and also if there are none.
+func TestAChangeOfTheDomainsIsTold(t *testing.T) {
+	s, told := newStage(t), 0
+	s.Watch(func() { told++ })
+	require.Nil(t, s.Tree())
+	s.sync()
+	assert.Equal(t, 1, told)
+	assert.False(t, s.Tree().IsKnown())
+	s = newStage(t, hyperNode("leaf", 1, exactly("Node", "n")...))
+	s.node("n", nil)
+	s.Watch(func() { told++ })
+	s.sync()
+	s.sync()
+	assert.Equal(t, 2, told)
+	leaf, known := s.Tree().OfPath("leaf")
+	assert.True(t, known)
+	assert.Equal(t, 1, leaf.Tier)
+}
+
 // TestEachFaultNamesFieldAndRemedy: on the object that has it, while all others are valid.
 func TestEachFaultNamesFieldAndRemedy(t *testing.T) {
 	node, hyper := topologyv1alpha1.MemberTypeNode, topologyv1alpha1.MemberTypeHyperNode

@@ -15,8 +15,9 @@ import (
 // gangSizes are the sizes of gangs in hosts, with their share in percent times ten.
 var gangSizes = []struct{ hosts, share int }{{1, 400}, {2, 180}, {4, 180}, {8, 120}, {16, 70}, {32, 35}, {64, 15}}
 
-// wholeHosts are gangs of whole hosts that together ask for a share of them. Those of one host have no topology.
-func wholeHosts(seed int64, count, hosts int, load float64) []gang {
+// wholeHosts are gangs of whole hosts that together ask for a share of them. Those of one host have no topology. Small ones may keep to one leaf
+// for a time.
+func wholeHosts(seed int64, count, hosts int, load float64, narrow time.Duration) []gang {
 	random := rand.New(rand.NewSource(seed))
 	gangs, at, runs, work := make([]gang, count), make([]float64, count), make([]float64, count), 0.0
 	now := 0.0
@@ -35,6 +36,9 @@ func wholeHosts(seed int64, count, hosts int, load float64) []gang {
 		if size > 1 {
 			gangs[i].within = &schedulingv1beta1.NetworkTopologySpec{Mode: schedulingv1beta1.SoftNetworkTopologyMode}
 		}
+		if size > 1 && size <= smallGang {
+			gangs[i].narrow = narrow
+		}
 	}
 	for i := range gangs {
 		gangs[i].submit = time.Duration(at[i] * work / (load * float64(hosts)) / now * float64(time.Hour))
@@ -42,6 +46,9 @@ func wholeHosts(seed int64, count, hosts int, load float64) []gang {
 	}
 	return gangs
 }
+
+// smallGang is the most hosts of a gang that a leaf can hold.
+const smallGang = 8
 
 // fragments is what is seen while gangs come and go.
 type fragments struct {
@@ -88,7 +95,7 @@ func (f *fragments) giveBack(nodes []string) {
 func (f *fragments) count(nodes []string) {
 	spread, _ := f.tree.SpreadOf(nodes)
 	f.leaves, f.fewest = f.leaves+spread.Leaves, f.fewest+spread.Fewest
-	if len(nodes) > 1 && len(nodes) <= 8 {
+	if len(nodes) > 1 && len(nodes) <= smallGang {
 		f.small++
 		if spread.Leaves == 1 {
 			f.inOneLeaf++
@@ -157,7 +164,7 @@ func measureFragments(t *testing.T, o *options) ([]report.Figure, error) {
 					started: func(i int, nodes []string) { f.take(nodes, i > o.gangs/6) },
 					ended:   func(_ int, nodes []string) { f.giveBack(nodes) },
 				}
-				runs[seed], errs[seed] = f, r.run(t, network, true, wholeHosts(int64(seed+1), o.gangs, len(tree.Nodes), o.load))
+				runs[seed], errs[seed] = f, r.run(t, network, true, wholeHosts(int64(seed+1), o.gangs, len(tree.Nodes), o.load, o.narrow))
 			})
 		}
 	})

@@ -27,6 +27,7 @@ type options struct {
 	parts                []string
 	gangs, seeds, rounds int
 	load                 float64
+	narrow               time.Duration
 	jsonPath             string
 }
 
@@ -104,6 +105,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.gangs, "gangs", 3000, "gangs of each run of the part fragments")
 	flags.IntVar(&o.seeds, "seeds", 2, "runs of the part fragments")
 	flags.Float64Var(&o.load, "load", 0.85, "share of the hosts that the gangs of the part fragments ask for")
+	flags.DurationVar(&o.narrow, "narrow", 0, "how long gangs of 2 to 8 hosts in the part fragments keep to one leaf; a gang runs for an hour on average")
 	flags.IntVar(&o.rounds, "rounds", 3, "rounds of the part speed; the part unused has twice as many")
 	flags.StringVar(&o.jsonPath, "json", "", "file to write the figures to")
 	if err := flags.Parse(args); err != nil {
@@ -115,8 +117,8 @@ func parse(args []string) (*options, error) {
 			return nil, fmt.Errorf("there is no part %q; the parts are %s", name, all)
 		}
 	}
-	if o.gangs < 10 || o.seeds < 1 || o.rounds < 1 || o.load <= 0 {
-		return nil, errors.New("--gangs must be at least 10, --seeds and --rounds at least 1, and --load more than 0")
+	if o.gangs < 10 || o.seeds < 1 || o.rounds < 1 || o.load <= 0 || o.narrow < 0 {
+		return nil, errors.New("--gangs must be at least 10, --seeds and --rounds at least 1, --load more than 0, and --narrow not negative")
 	}
 	return o, nil
 }

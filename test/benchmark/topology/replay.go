@@ -37,6 +37,8 @@ type gang struct {
 	requests    []string // of each pod
 	// within is how close they must be; nil for a gang without a topology.
 	within *schedulingv1beta1.NetworkTopologySpec
+	// narrow is how long they keep to one domain of tier 1.
+	narrow time.Duration
 }
 
 // replay is gangs that come to a network, each as soon as the one before has started.
@@ -140,6 +142,9 @@ func (r *replay) submit(i int, g gang) (*member, error) {
 	name := fmt.Sprintf("gang-%05d", i)
 	group := mustertesting.MakePodGroup(name).MinMember(int32(g.pods)).Queue("default").Phase(schedulingv1beta1.PodGroupInqueue).Obj()
 	group.UID, group.CreationTimestamp, group.Spec.NetworkTopology = types.UID(name), metav1.Now(), g.within
+	if g.narrow > 0 {
+		group.Annotations = map[string]string{schedulingv1beta1.NarrowTopologyAnnotation: "1@" + g.narrow.String()}
+	}
 	m := &member{gang: g, index: i, nodes: make([]string, g.pods), started: make(chan struct{})}
 	r.mu.Lock()
 	r.running[name] = m

@@ -29,7 +29,7 @@ func TestFewGangsOnTheNetwork(t *testing.T) {
 		started: func(_ int, nodes []string) { f.take(nodes, true) },
 		ended:   func(_ int, nodes []string) { f.giveBack(nodes) },
 	}
-	require.NoError(t, r.run(t, network, true, wholeHosts(1, 100, len(tree.Nodes), 0.7)))
+	require.NoError(t, r.run(t, network, true, wholeHosts(1, 100, len(tree.Nodes), 0.7, 0)))
 	assert.Equal(t, f.leavesInRings, f.crossings, "steps between leaves in a ring of ranks")
 	assert.LessOrEqual(t, ratio(f.leaves, f.fewest), 1.1)
 	assert.Equal(t, f.small, f.inOneLeaf)
