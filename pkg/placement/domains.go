@@ -27,6 +27,9 @@ type domains struct {
 	infoOf   []int     // of each node of the tree: its index in the view, -1 if it is not there
 	room     *freeRoom // of the nodes that are not in the view yet; nil if all are
 	units    []unit
+	// withDevices is how many pods of a demand a node of the tree has devices for, where that was counted.
+	withDevices map[pair]int
+	deviceCalls int
 }
 
 // unit is members that are placed together, by demand.
@@ -68,7 +71,7 @@ func (p *Planner) domainsAmong(ctx context.Context, problem *Problem, nodes []fw
 // newDomains has no nodes yet.
 func (p *Problem) newDomains(v *view) *domains {
 	size := len(p.Topology.Tree.Nodes)
-	d := &domains{view: v, problem: p, topology: p.Topology, infoOf: slices.Repeat([]int{-1}, size)}
+	d := &domains{view: v, problem: p, topology: p.Topology, infoOf: slices.Repeat([]int{-1}, size), withDevices: map[pair]int{}}
 	for range v.demands {
 		d.slots, d.asked = append(d.slots, make([]int, size)), append(d.asked, make([]bool, size))
 	}
@@ -123,6 +126,9 @@ func (d *domains) recount(demand, at int, taken []int) int {
 	}
 	slots := Slots(d.demands[demand], left)
 	if most := d.demands[demand].MaxPerNode; most > 0 {
+		slots = min(slots, most-taken[demand])
+	}
+	if most, counted := d.withDevices[pair{demand, at}]; counted {
 		slots = min(slots, most-taken[demand])
 	}
 	return max(0, slots)
@@ -252,7 +258,7 @@ func byRank(members []*gang.Member) []*gang.Member {
 
 // request is the members as the tree sees them.
 func (d *domains) request() *topology.Request {
-	r := &topology.Request{Slots: d.slots, Exact: d.exactly, Bound: d.topology.Bound, BoundOn: d.topology.held()}
+	r := &topology.Request{Slots: d.slots, Exact: d.exactlyWithDevices, Bound: d.topology.Bound, BoundOn: d.topology.held()}
 	if len(d.demands) > 1 {
 		r.Recount = d.recount
 	}
@@ -358,7 +364,7 @@ func (p *Planner) DecideWithin(ctx context.Context, problem *Problem, nodes []fw
 			return &Decision{Feasibility: Possible, Members: problem.Members, Places: d.places(choice)}
 		}
 		tries++
-		if decision := p.decideIn(ctx, problem, d, choice.Domain, nodes); decision != nil {
+		if decision := p.decideIn(ctx, problem, d, choice, nodes); decision != nil {
 			return decision
 		}
 	}
@@ -380,12 +386,12 @@ func (d *domains) isDivided() bool {
 	return slices.ContainsFunc(d.units, func(u unit) bool { return u.Bound.IsSet() })
 }
 
-// decideIn places members with devices or inter-pod constraints in a domain. It returns nil if they do not fit, or if groups are bound, too.
-func (p *Planner) decideIn(ctx context.Context, problem *Problem, d *domains, domain int, nodes []fwk.NodeInfo) *Decision {
+// decideIn places members with devices or inter-pod constraints in the domain of a choice. It returns nil if they do not fit.
+func (p *Planner) decideIn(ctx context.Context, problem *Problem, d *domains, choice *topology.Choice, nodes []fwk.NodeInfo) *Decision {
 	if d.isDivided() {
-		return nil
+		return d.decideApart(choice)
 	}
-	inside := d.within(domain, false)
+	inside := d.within(choice.Domain, false)
 	inside.Spare, inside.Exact = nil, true
 	decision := p.Decide(ctx, inside, nodes)
 	if decision.Feasibility != Possible {

@@ -195,7 +195,63 @@ func TestGroupsHaveTheirOwnRacks(t *testing.T) {
 	assert.Equal(t, nodes[10][:2], nodes[19][:2], "one rack")
 }
 
-// TestGroupsWithAffinityAreToldWhy: groups within their own racks are placed by amounts. If members need more than that, the gang says so.
+// TestGroupsThatClaimDevices: each group is in a rack that has devices for all of it. Each member has its device on its node. In the end nothing is
+// reserved.
+func TestGroupsThatClaimDevices(t *testing.T) {
+	one := within(1)
+	for name, test := range map[string]struct {
+		devices map[string]int
+		late    bool
+		plain   bool // one member of each group claims nothing
+		fits    bool
+	}{
+		"a rack has too few":           {devices: map[string]int{"a1-0": 2, "a2-0": 2, "b1-0": 1, "b1-1": 2, "b2-2": 3}, fits: true},
+		"seen late":                    {devices: map[string]int{"a1-0": 2, "a2-0": 2, "b1-0": 1, "b1-1": 2, "b2-2": 3}, late: true, fits: true},
+		"some members claim nothing":   {devices: map[string]int{"a1-0": 1, "b1-0": 1, "b1-1": 1, "b2-2": 1, "b2-1": 1}, plain: true, fits: true},
+		"two groups in one rack":       {devices: map[string]int{"b1-0": 2, "b1-1": 2, "b1-2": 2}, fits: true},
+		"the row lacks one":            {devices: map[string]int{"a1-0": 3, "a2-0": 2, "b1-0": 3, "b2-0": 1, "b2-1": 1}},
+		"enough in the row, not apart": {devices: map[string]int{"a1-0": 4, "a2-0": 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			planner, infos := plannerOn(t, racks())
+			devices := map[string][]string{}
+			for node, count := range test.devices {
+				devices[node] = slices.Repeat([]string{"a"}, count)
+			}
+			d := withDevices(t, planner, devices)
+			d.late = test.late
+			pods := some(6, "w", claims("a"))
+			if test.plain {
+				pods[0], pods[3] = in("plain", "plain-0"), in("plain", "plain-3")
+			}
+			problem := ranks(problemOf(pods))
+			problem.Topology = &Topology{Tree: treeByZone(infos), Bound: within(2), GroupOf: func(m *gang.Member) (string, topology.Bound) {
+				return strconv.Itoa(m.Index / 3), one
+			}}
+			decision := planner.DecideWithin(t.Context(), problem, infos)
+			assert.Empty(t, d.onNode, "all is undone")
+			if !test.fits {
+				assert.Equal(t, Impossible, decision.Feasibility)
+				assert.True(t, decision.Rejectors.Has("Devices"), "the gang is tried again when devices come free")
+				assert.NotContains(t, decision.Message, "placed by amounts")
+				return
+			}
+			require.Equal(t, Possible, decision.Feasibility, decision.Message)
+			nodes, taken := nodesInOrder(problem, decision.Places), map[string]int{}
+			for i, m := range problem.Members {
+				assert.Equal(t, nodes[i/3*3][:2], nodes[i][:2], "one rack for each group")
+				if m.Pod.Labels["device"] != "" {
+					taken[nodes[i]]++
+				}
+			}
+			for node, count := range taken {
+				assert.LessOrEqual(t, count, test.devices[node], "devices of %s", node)
+			}
+		})
+	}
+}
+
+// TestGroupsWithAffinityAreToldWhy: groups within their own racks are placed by amounts and devices. If members need more than that, the gang says so.
 func TestGroupsWithAffinityAreToldWhy(t *testing.T) {
 	planner, infos := plannerOn(t, racks())
 	problem := ranks(problemOf(some(4, "w", spread(corev1.LabelHostname, "w"))))
@@ -206,7 +262,7 @@ func TestGroupsWithAffinityAreToldWhy(t *testing.T) {
 	problem.Reserve = true
 	decision := planner.DecideWithin(t.Context(), problem, infos)
 	assert.Equal(t, Impossible, decision.Feasibility)
-	assert.Contains(t, decision.Message, "placed by amounts only: remove their networkTopology, or the claims")
+	assert.Contains(t, decision.Message, "placed by amounts and devices only: remove their networkTopology, or the required rules")
 	assert.Nil(t, decision.Reserve, "it would be kept from others for nothing")
 }
 

@@ -142,7 +142,7 @@ func (d *domains) target(could []int) int {
 }
 
 // groupsAreCounted is why a gang with groups is never placed.
-const groupsAreCounted = "sub groups within a tier of their own are placed by amounts only: remove their networkTopology, or the claims of devices and the required rules about other pods of the gang"
+const groupsAreCounted = "sub groups within a tier of their own are placed by amounts and devices only: remove their networkTopology, or the required rules about other pods of the gang"
 
 // explainDomains names the best domain of each allowed tier. It says which resource is short there, and which nodes are out. The text stays
 // the same until the numbers change.
@@ -175,7 +175,7 @@ func (d *domains) explainDomains(best map[int]bestOf, inside int, tried bool) st
 		parts = append(parts, "no domain is that close")
 	}
 	switch {
-	case tried && d.isDivided() && !d.isCounted():
+	case tried && d.isDivided() && d.constraints != nil:
 		parts = append(parts, groupsAreCounted)
 	case tried:
 		parts = append(parts, "a domain has room for each of them, and no place was found for all")

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
@@ -22,13 +21,14 @@ import (
 // addRack makes a HyperNode of nodes of the test. The name of its tier is the test's own, as HyperNodes of other tests exist.
 func (w *world) addRack(name string, nodes ...int) {
 	w.t.Helper()
+	w.addRackOf(name, 1, exactNodes(w.namespace, nodes...)...)
+}
+
+// addRackOf makes a HyperNode of any members, with a tier that has the name of racks.
+func (w *world) addRackOf(name string, tier int, members ...topologyv1alpha1.MemberSpec) {
+	w.t.Helper()
 	rack := &topologyv1alpha1.HyperNode{ObjectMeta: metav1.ObjectMeta{Name: w.namespace + "-" + name}}
-	rack.Spec.Tier, rack.Spec.TierName = 1, "rack-"+w.namespace
-	for _, n := range nodes {
-		member := topologyv1alpha1.MemberSpec{Type: topologyv1alpha1.MemberTypeNode}
-		member.Selector.ExactMatch = &topologyv1alpha1.ExactMatch{Name: fmt.Sprintf("%s-%d", w.namespace, n)}
-		rack.Spec.Members = append(rack.Spec.Members, member)
-	}
+	rack.Spec.Tier, rack.Spec.TierName, rack.Spec.Members = tier, "rack-"+w.namespace, members
 	_, err := muster.TopologyV1alpha1().HyperNodes().Create(w.ctx, rack, metav1.CreateOptions{})
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {
@@ -104,13 +104,7 @@ func TestAGangWaitsForARack(t *testing.T) {
 // createGroups makes a gang of groups of two pods with their own minimum, each in one rack.
 func (w *world) createGroups(name string, least int32, groups ...int) {
 	w.t.Helper()
-	pg := mustertesting.MakePodGroup(name).Namespace(w.namespace).Obj()
-	pg.Spec.SubGroupPolicy = []schedulingv1beta1.SubGroupPolicySpec{{
-		Name: "p", LabelSelector: &metav1.LabelSelector{}, MatchLabelKeys: []string{"part"}, SubGroupSize: ptr.To[int32](2), MinSubGroups: &least,
-		NetworkTopology: &schedulingv1beta1.NetworkTopologySpec{HighestTierName: "rack-" + w.namespace},
-	}}
-	_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, pg, metav1.CreateOptions{})
-	require.NoError(w.t, err)
+	w.groupsWithin(nil, w.within("rack"), &least)
 	for _, group := range groups {
 		w.create(w.inGroup(name, group, 0), w.inGroup(name, group, 1))
 	}

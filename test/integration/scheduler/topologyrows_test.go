@@ -36,6 +36,16 @@ func (w *world) addSpine(name string, racks ...string) {
 	})
 }
 
+// exactNodes are nodes of a test as members of a HyperNode.
+func exactNodes(namespace string, nodes ...int) (members []topologyv1alpha1.MemberSpec) {
+	for _, n := range nodes {
+		member := topologyv1alpha1.MemberSpec{Type: topologyv1alpha1.MemberTypeNode}
+		member.Selector.ExactMatch = &topologyv1alpha1.ExactMatch{Name: fmt.Sprintf("%s-%d", namespace, n)}
+		members = append(members, member)
+	}
+	return members
+}
+
 // racksInSpine makes two racks below a spine.
 func (w *world) racksInSpine(a, b []int) {
 	w.t.Helper()
@@ -57,6 +67,18 @@ func (w *world) closeGang(name string, minMember, pods int, wants *schedulingv1b
 	for i := range pods {
 		w.create(w.ranked(name, i))
 	}
+}
+
+// groupsWithin makes a gang of groups of two pods. It has a limit, and each group has one. minimum is that of groups.
+func (w *world) groupsWithin(gang, group *schedulingv1beta1.NetworkTopologySpec, minimum *int32) {
+	w.t.Helper()
+	pg := mustertesting.MakePodGroup("g").Namespace(w.namespace).Obj()
+	pg.Spec.NetworkTopology = gang
+	pg.Spec.SubGroupPolicy = []schedulingv1beta1.SubGroupPolicySpec{{
+		Name: "p", LabelSelector: &metav1.LabelSelector{}, MatchLabelKeys: []string{"part"}, SubGroupSize: ptr.To[int32](2), MinSubGroups: minimum, NetworkTopology: group,
+	}}
+	_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, pg, metav1.CreateOptions{})
+	require.NoError(w.t, err)
 }
 
 func soft() *schedulingv1beta1.NetworkTopologySpec {
@@ -105,6 +127,138 @@ type topologyRow struct {
 //	2.13 groups in domains of their own          TestGroupsHaveTheirOwnRacks in pkg/placement, TestGroupsBeforeSinglePods in pkg/topology
 //	2.15 victims in one domain                   TestVictimsAreInOneRack in pkg/placement
 var topologyRows = map[string]topologyRow{
+	"1-1 members by pattern and by labels": {6, func(t *testing.T, w *world) {
+		labelled := w.addNode(6, func(n *corev1.Node) { n.Labels["row"] = w.namespace })
+		selects := func(name string, selector topologyv1alpha1.MemberSelector) {
+			w.addRackOf(name, 1, topologyv1alpha1.MemberSpec{Type: topologyv1alpha1.MemberTypeNode, Selector: selector})
+		}
+		selects("none", topologyv1alpha1.MemberSelector{LabelMatch: &metav1.LabelSelector{}})
+		selects("labels", topologyv1alpha1.MemberSelector{LabelMatch: &metav1.LabelSelector{MatchLabels: map[string]string{"row": w.namespace}}})
+		selects("pattern", topologyv1alpha1.MemberSelector{RegexMatch: &topologyv1alpha1.RegexMatch{Pattern: "^" + w.namespace + "-[2-4]$"}})
+		w.closeGang("one", 1, 1, w.within("rack"))
+		w.expectBound("one-", 1)
+		assert.Equal(t, labelled, w.nodeOf("one-0"), "the tightest is that of the labels")
+		w.closeGang("g", 3, 3, w.within("rack"))
+		w.expectBound("g-", 3)
+		assert.Equal(t, []string{"2", "3", "4"}, w.nodesOf("g", 3))
+	}},
+	"2-1 a tier above all is no limit": {3, func(_ *testing.T, w *world) {
+		w.racksInSpine([]int{0}, []int{1})
+		w.closeGang("g", 3, 3, &schedulingv1beta1.NetworkTopologySpec{HighestTierAllowed: ptr.To(1000)})
+		w.expectBound("g-", 3)
+	}},
+	"2-8 a soft group stays within the tier of its gang": {4, func(t *testing.T, w *world) {
+		w.racksInSpine([]int{0, 1}, []int{2})
+		w.groupsWithin(w.within("rack"), soft(), ptr.To[int32](2))
+		w.create(w.inGroup("g", 0, 0), w.inGroup("g", 0, 1), w.inGroup("g", 1, 0), w.inGroup("g", 1, 1))
+		w.expectHeld("g-", fmt.Sprintf("2 of 4 fit in %[1]s-s/%[1]s-a (short of cpu)", w.namespace))
+	}},
+	"2-11 a tier by name in trees of unequal depth": {5, func(t *testing.T, w *world) {
+		w.racksInSpine([]int{0}, []int{1, 2})
+		w.addRackOf("deep", 3, exactNodes(w.namespace, 3, 4)...) // racks of this kind have tier 3
+		w.closeGang("g", 2, 2, w.within("rack"))
+		w.expectBound("g-", 2)
+		assert.Equal(t, []string{"1", "2"}, w.nodesOf("g", 2), "the lower tier first")
+		w.closeGang("h", 2, 2, w.within("rack"))
+		w.expectBound("h-", 2)
+		assert.Equal(t, []string{"3", "4"}, w.nodesOf("h", 2))
+	}},
+	"2-12 members beyond the bound are told": {3, func(t *testing.T, w *world) {
+		w.addRack("a", 0, 1, 2)
+		w.closeGang("g", 2, 2, w.within("rack"))
+		w.expectBound("g-", 2)
+		hyperNodes := muster.TopologyV1alpha1().HyperNodes()
+		rack, err := hyperNodes.Get(w.ctx, w.namespace+"-a", metav1.GetOptions{})
+		require.NoError(t, err)
+		rack.Spec.Members = rack.Spec.Members[1:]
+		_, err = hyperNodes.Update(w.ctx, rack, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		w.create(w.ranked("g", 2))
+		w.eventually("the new pod says that the others are too far apart", func() bool {
+			return w.reported("g-2", []string{"the gang runs in the cluster, which is wider than its network topology allows: restart it"})
+		})
+		assert.Equal(t, 2, w.bound("g-"))
+	}},
+	"2-13 groups may share a domain": {4, func(t *testing.T, w *world) {
+		w.addRack("a", 0, 1, 2, 3)
+		w.createGroups("g", 2, 0, 1)
+		w.expectBound("g-", 4)
+		for i := range 4 {
+			_, path := w.placeOf(fmt.Sprintf("g-%d", i))
+			assert.Equal(t, "a", path)
+		}
+	}},
+	"2-13 no least number of groups": {2, func(_ *testing.T, w *world) {
+		w.addRack("a", 0, 1)
+		w.createGroups("g", 0, 0, 1)
+		w.expectBound("g-", 2) // a whole group, although none is asked for
+		w.eventually("the other group waits as a whole", func() bool { return w.reported("g-", []string{"the 2 pods of its sub group that start together find no room"}) })
+	}},
+	"2-13 a pod without the label of its group is told": {2, func(t *testing.T, w *world) {
+		w.addRack("a", 0)
+		w.createGroups("g", 1, 0)
+		w.create(w.ranked("g", 2))
+		w.expectHeld("g-", "pod g-2 is in no sub group, as it lacks the label part of matchLabelKeys")
+	}},
+	"2-13 groups that claim devices": {6, func(t *testing.T, w *world) {
+		w.addRack("a", 0, 1, 2)
+		w.addRack("b", 3, 4, 5)
+		w.createDeviceClass()
+		for _, node := range []int{0, 1, 4, 5} {
+			w.addDevices(node, 1)
+		}
+		claims := w.claimTemplate()
+		w.groupsWithin(nil, w.within("rack"), ptr.To[int32](2))
+		for i := range 4 {
+			pod := w.inGroup("g", i/2, i%2)
+			claims(pod)
+			w.create(pod)
+		}
+		w.expectBound("g-", 4)
+		assert.Equal(t, []string{"0", "1", "4", "5"}, w.nodesOf("g", 4))
+		for i := range 4 {
+			_, path := w.placeOf(fmt.Sprintf("g-%d", i))
+			_, neighbour := w.placeOf(fmt.Sprintf("g-%d", i^1))
+			assert.Equal(t, neighbour, path)
+		}
+	}},
+	"2-14 the domain of a group is inside that of its gang": {8, func(t *testing.T, w *world) {
+		w.addRack("a", 0, 1)
+		w.addRack("b", 2)
+		w.addSpine("s", "a", "b")
+		w.addRack("c", 3, 4)
+		w.addRack("d", 5, 6, 7)
+		w.addSpine("t", "c", "d")
+		w.groupsWithin(w.within("spine"), w.within("rack"), ptr.To[int32](2))
+		w.create(w.inGroup("g", 0, 0), w.inGroup("g", 0, 1), w.inGroup("g", 1, 0), w.inGroup("g", 1, 1))
+		w.expectBound("g-", 4)
+		nodes := w.nodesOf("g", 4)
+		assert.Equal(t, []string{"3", "4"}, nodes[:2])
+		assert.Subset(t, []string{"5", "6", "7"}, nodes[2:])
+	}},
+	"2-15 victims are in one domain": {4, func(t *testing.T, w *world) {
+		w.racksInSpine([]int{0, 1}, []int{2, 3})
+		for n := range 4 { // one is dear in the first rack, none in the second
+			class := w.class(10)
+			if n == 1 {
+				class = w.class(50)
+			}
+			w.create(w.pod(fmt.Sprintf("old-%d", n), "", class, w.pinTo(n)))
+		}
+		w.expectBound("old-", 4)
+		group := mustertesting.MakePodGroup("g").Namespace(w.namespace).MinMember(2).Obj()
+		group.Spec.NetworkTopology = w.within("rack")
+		_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, group, metav1.CreateOptions{})
+		require.NoError(t, err)
+		for i := range 2 {
+			pod := w.ranked("g", i)
+			w.class(100)(pod)
+			w.create(pod)
+		}
+		w.expectBound("g-", 2)
+		assert.Equal(t, []string{"2", "3"}, w.nodesOf("g", 2))
+		assert.Equal(t, 2, w.bound("old-"), "none is evicted in the other rack")
+	}},
 	"1-2 hard without a tier is no limit": {2, func(_ *testing.T, w *world) {
 		w.closeGang("g", 2, 2, &schedulingv1beta1.NetworkTopologySpec{Mode: schedulingv1beta1.HardNetworkTopologyMode})
 		w.expectBound("g-", 2)
@@ -273,6 +427,14 @@ var topologyRows = map[string]topologyRow{
 func TestTopologyRows(t *testing.T) {
 	t.Parallel()
 	for name, row := range topologyRows {
-		t.Run(name, func(t *testing.T) { row.play(t, newWorld(t, row.nodes)) })
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, row.nodes)
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("the pods say %q", w.waiting(""))
+				}
+			})
+			row.play(t, w)
+		})
 	}
 }
