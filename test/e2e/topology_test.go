@@ -45,8 +45,9 @@ func TestAJobInOneRackSaysWhereItRuns(t *testing.T) {
 	add("b", "rack-"+s.Namespace, 1, topologyv1alpha1.MemberTypeNode, "-[2-4]$")
 	add("s", "", 2, topologyv1alpha1.MemberTypeHyperNode, "", "a", "b")
 	path := func(rack string) string { return s.Namespace + "-s/" + s.Namespace + "-" + rack }
-	says := func(name, message string) {
+	says := func(name string, pods int, message string) {
 		t.Helper()
+		s.Pods(pods, name+" starts", s.In(harness.Of(name), harness.Bound))
 		condition := func() *schedulingv1beta1.PodGroupCondition {
 			return schedulingv1beta1.CurrentCondition(s.GroupOf(s.Name(name)).Status.Conditions)
 		}
@@ -55,7 +56,7 @@ func TestAJobInOneRackSaysWhereItRuns(t *testing.T) {
 
 	s.CreateJob(mustertesting.MakeJob("whole").NetworkTopology(batchv1alpha1.NetworkTopologySpec{HighestTierName: "rack-" + s.Namespace}).
 		Task(mustertesting.MakeTask("rank", 3).Requests("cpu", "1")))
-	says("whole", fmt.Sprintf("the gang runs in domain %s of the network, tier 1 (rack-%s)", path("b"), s.Namespace))
+	says("whole", 3, fmt.Sprintf("the gang runs in domain %s of the network, tier 1 (rack-%s)", path("b"), s.Namespace))
 	for i := range 3 {
 		pod := s.Pod(fmt.Sprintf("whole-rank-%d", i))
 		assert.Equal(t, fmt.Sprintf("%s-%d", s.Namespace, 2+i), pod.Spec.NodeName)
@@ -65,12 +66,12 @@ func TestAJobInOneRackSaysWhereItRuns(t *testing.T) {
 	require.NoError(t, err)
 	_, err = hyperNodes.Patch(s.Ctx, s.Namespace+"-b", types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(t, err)
-	says("whole", fmt.Sprintf("the gang runs in domain %s of the network, tier 1 (nvlink-%s)", path("b"), s.Namespace))
+	says("whole", 3, fmt.Sprintf("the gang runs in domain %s of the network, tier 1 (nvlink-%s)", path("b"), s.Namespace))
 	require.NoError(t, s.Muster.BatchV1alpha1().Jobs(s.Namespace).Delete(s.Ctx, "whole", metav1.DeleteOptions{}))
 
 	s.CreateJob(mustertesting.MakeJob("parts").NetworkTopology(batchv1alpha1.NetworkTopologySpec{Mode: schedulingv1beta1.SoftNetworkTopologyMode}).
 		Task(mustertesting.MakeTask("rank", 4).Partitions(2, 2).Requests("cpu", "1")))
-	says("parts", fmt.Sprintf("the gang runs in domain %s-s of the network, tier 2", s.Namespace))
+	says("parts", 4, fmt.Sprintf("the gang runs in domain %s-s of the network, tier 2", s.Namespace))
 	for i := range 4 {
 		assert.Equal(t, fmt.Sprint(i/2), s.Pod(fmt.Sprintf("parts-rank-%d", i)).Labels["volcano.sh/partition-id"])
 	}

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -31,8 +32,10 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/runs"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/topology"
 )
 
 // Config has the inputs of the controller.
@@ -191,6 +194,24 @@ func (c *Controller) listen(cfg Config) error {
 		}
 	})
 	return nil
+}
+
+// tree is the domains of the network. It is nil without a Network.
+func (c *Controller) tree() *topology.Tree {
+	if c.network == nil {
+		return nil
+	}
+	return c.network.Tree()
+}
+
+// networkChanged has the PodGroups synced whose place in the network may be told otherwise.
+func (c *Controller) networkChanged() {
+	groups, _ := c.groups.List(labels.Everything()) // the informer's store has no errors
+	for _, group := range groups {
+		if gang.TopologyOf(group) != nil {
+			c.status.Enqueue(group.Namespace + "/" + group.Name)
+		}
+	}
 }
 
 // Removing notes that Muster is about to delete a pod: the deletion makes no gang Unknown.

@@ -5,10 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/topology"
 )
 
@@ -25,24 +23,6 @@ type Network interface {
 	Tree() *topology.Tree
 	// Watch has f called when the tree has changed.
 	Watch(f func())
-}
-
-// tree is the domains of the network. It is nil without a Network.
-func (c *Controller) tree() *topology.Tree {
-	if c.network == nil {
-		return nil
-	}
-	return c.network.Tree()
-}
-
-// networkChanged has the PodGroups synced whose place in the network may be told otherwise.
-func (c *Controller) networkChanged() {
-	groups, _ := c.groups.List(labels.Everything()) // the informer's store has no errors
-	for _, group := range groups {
-		if gang.TopologyOf(group) != nil {
-			c.status.Enqueue(group.Namespace + "/" + group.Name)
-		}
-	}
 }
 
 // add finds the domain that also has a pod.
