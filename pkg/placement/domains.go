@@ -14,7 +14,8 @@ import (
 	"github.com/muster-sched/muster/pkg/topology"
 )
 
-// maxDomainTries bounds the domains that are tried with devices or inter-pod constraints, and the ones that are searched for victims.
+// maxDomainTries bounds the domains of a tier that are tried with devices or inter-pod constraints, or searched for victims. So many are tried to
+// reserve room.
 const maxDomainTries = 4
 
 // domains is the view of a problem on all nodes, by the domains of its tree.
@@ -162,14 +163,16 @@ func (d *domains) unitsOf(members []*gang.Member) (units []unit) {
 		g.Pods[demand]++
 		g.sets[0][demand] = append(g.sets[0][demand], m)
 	}
-	slices.SortStableFunc(names, func(a, b string) int { // groups first
+	slices.SortStableFunc(names, func(a, b string) int { // groups first, the largest before others
 		switch {
-		case isGroup(a) == isGroup(b):
-			return 0
+		case isGroup(a) && isGroup(b):
+			return groups[b].size() - groups[a].size()
 		case isGroup(a):
 			return -1
+		case isGroup(b):
+			return 1
 		}
-		return 1
+		return 0
 	})
 	for _, name := range names {
 		g := groups[name]
@@ -216,6 +219,14 @@ func (d *domains) neighbourOf(m *gang.Member, group []int) []int {
 
 func (u *unit) isLike(other *unit) bool {
 	return slices.Equal(u.Pods, other.Pods) && u.Bound == other.Bound && len(u.BoundOn)+len(other.BoundOn) == 0
+}
+
+// size is how many pods a unit has.
+func (u *unit) size() (pods int) {
+	for _, count := range u.Pods {
+		pods += count
+	}
+	return pods
 }
 
 func (d *domains) groupOf(m *gang.Member) (string, topology.Bound) {
@@ -358,17 +369,16 @@ func (p *Planner) DecideWithin(ctx context.Context, problem *Problem, nodes []fw
 	}
 	d := p.domainsAmong(ctx, problem, nodes)
 	search := d.topology.Tree.NewSearch(d.withSpare(d.request()))
-	tries := 0
-	for choice := search.Next(); choice != nil && tries < maxDomainTries; choice = search.Next() {
+	for choice := search.Next(); choice != nil; choice = search.Next() {
 		if d.isCounted() {
 			return &Decision{Feasibility: Possible, Members: problem.Members, Places: d.places(choice)}
 		}
-		tries++
 		if decision := p.decideIn(ctx, problem, d, choice, nodes); decision != nil {
 			return decision
 		}
+		search.Refuse(choice, maxDomainTries)
 	}
-	return p.refuseDomains(ctx, problem, d, nodes, tries > 0 || search.IsUncertain())
+	return p.refuseDomains(ctx, problem, d, nodes, search.IsUncertain())
 }
 
 // within is the problem in one domain. Room is reserved for the members if that is asked for.
@@ -417,15 +427,14 @@ func (p *Planner) MakeRoomWithin(ctx context.Context, problem *Problem, nodes []
 	}
 	d := problem.domainsOf(r.view)
 	search := d.topology.Tree.NewSearch(d.request())
-	for range maxDomainTries {
-		choice := search.Next()
-		if choice == nil {
-			break
-		}
+	tries := 0
+	for choice := search.Next(); choice != nil && (best == nil || tries < maxDomainTries); choice = search.Next() {
 		seat := p.MakeRoom(ctx, d.within(choice.Domain, false), nodes, candidates, rules)
 		if seat != nil && (best == nil || seat.IsCheaperThan(best)) && d.seatIn(p, choice.Domain, nodes, seat) {
 			best = seat
 		}
+		tries++
+		search.Refuse(choice, maxDomainTries)
 	}
 	return best
 }

@@ -28,15 +28,14 @@ func (p *Planner) refuseDomains(ctx context.Context, problem *Problem, d *domain
 	}
 	best, could := d.best(inside)
 	refusal.Message = d.explainDomains(best, inside, tried) + d.topology.Note
-	target := d.target(could)
-	if target < 0 {
+	if len(could) == 0 {
 		refusal.TooLarge = true
 		refusal.Message += "; " + text.NotIfEmpty
 		refusal.Rejectors = refusal.Rejectors.Union(d.rejectors)
 		return refusal
 	}
 	if problem.Reserve || problem.Reserved != nil {
-		in := p.reserveIn(ctx, problem, d, target, nodes)
+		in, target := p.reserveBest(ctx, problem, d, could, nodes)
 		if in.Feasibility == Possible {
 			return in
 		}
@@ -121,24 +120,59 @@ func (d *domains) best(inside int) (best map[int]bestOf, could []int) {
 	return best, could
 }
 
-// target is the domain in which room is reserved. A domain with reserved room comes first, then the one that lacks fewest places. It is -1 if
-// no domain could hold the members.
-func (d *domains) target(could []int) int {
-	if len(could) == 0 {
-		return -1
-	}
+// targets are the domains in which room may be reserved, the best first. The domain with reserved room is the only one. It is
+// the last one if the gang is to have other places. The others are sorted by the places that they lack. No domain is inside one before it.
+func (d *domains) targets(could []int) (targets []int) {
 	var reserved []string
 	for _, node := range d.problem.Reserved {
 		reserved = append(reserved, node)
 	}
+	last := -1
 	if at := d.topology.Tree.CommonDomain(reserved); at >= 0 {
-		for _, domain := range could {
-			if d.topology.Tree.Contains(domain, at) && !d.problem.Renew {
-				return domain
-			}
+		last = slices.IndexFunc(could, func(domain int) bool { return d.topology.Tree.Contains(domain, at) })
+	}
+	if last >= 0 && !d.problem.Renew {
+		return could[last : last+1]
+	}
+	others := could
+	if last >= 0 {
+		others = slices.Concat(could[:last], could[last+1:], could[last:last+1])
+	}
+	for _, domain := range others {
+		if !slices.ContainsFunc(targets, func(wider int) bool { return d.topology.Tree.Contains(wider, domain) }) {
+			targets = append(targets, domain)
 		}
 	}
-	return could[0]
+	if most := maxDomainTries; len(targets) > most {
+		targets = append(targets[:most-1], targets[len(targets)-1])
+	}
+	return targets
+}
+
+// reserveBest reserves room in the domain in which the members can start first, as far as that is known. It also returns that domain.
+func (p *Planner) reserveBest(ctx context.Context, problem *Problem, d *domains, could []int, nodes []fwk.NodeInfo) (best *Decision, domain int) {
+	for _, target := range d.targets(could) {
+		in := p.reserveIn(ctx, problem, d, target, nodes)
+		if in.Feasibility == Possible {
+			return in, target
+		}
+		if best == nil || in.Reserve.isBefore(best.Reserve) {
+			best, domain = in, target
+		}
+	}
+	return best, domain
+}
+
+// isBefore says whether a gang can start earlier on these places than on others. Places with a known start come before places without, and these
+// before none.
+func (r *Places) isBefore(other *Places) bool {
+	switch {
+	case r == nil || other == nil:
+		return r != nil
+	case r.Start.IsZero() || other.Start.IsZero():
+		return !r.Start.IsZero()
+	}
+	return r.Start.Before(other.Start)
 }
 
 // groupsAreCounted is why a gang with groups is never placed.

@@ -100,19 +100,20 @@ type Search struct {
 	need       []int // pods of each class
 	order      []int // classes, the scarcest first
 	candidates []int
-	settled    []bool // of each node: its slots are exact
-	stale      []bool // of each domain: it has fewer slots than when it became a candidate
-	failures   int
+	settled    []bool      // of each node: its slots are exact
+	stale      []bool      // of each domain: it has fewer slots than when it became a candidate
+	failures   map[int]int // of each tier: domains that had room for each class, and no places for all
+	refused    map[int]int // of each tier: choices that the caller refused
 }
 
-// maxFailures is after how many domains without places for several classes a search ends.
+// maxFailures is how many domains of a tier are tried without success, before the next tier is.
 const maxFailures = 16
 
 // NewSearch begins a search.
 func (t *Tree) NewSearch(r *Request) *Search {
 	s := &Search{
 		room: newRoom(t, r.Slots, r.Recount), request: r, need: make([]int, len(r.Slots)),
-		settled: make([]bool, len(t.Nodes)), stale: make([]bool, len(t.Domains)),
+		settled: make([]bool, len(t.Nodes)), stale: make([]bool, len(t.Domains)), failures: map[int]int{}, refused: map[int]int{},
 	}
 	for _, u := range r.Units {
 		for c, count := range u.Pods {
@@ -254,9 +255,13 @@ func (s *Search) leavesFor(domain int, pods []int) (leaves int) {
 
 // Next returns the next best choice, nil if there is none.
 func (s *Search) Next() *Choice {
-	for len(s.candidates) > 0 && s.failures < maxFailures {
+	for len(s.candidates) > 0 {
 		domain := s.candidates[0]
 		s.candidates = s.candidates[1:]
+		tier := s.tree.Domains[domain].Tier
+		if s.failures[tier] >= maxFailures {
+			continue
+		}
 		if s.stale[domain] {
 			s.offer(domain)
 			continue
@@ -277,9 +282,17 @@ func (s *Search) Next() *Choice {
 			s.offer(domain)
 			continue
 		}
-		s.failures++
+		s.failures[tier]++
 	}
 	return nil
+}
+
+// Refuse counts a choice that is of no use to the caller. After so many of a tier, the other domains of the tier are left out.
+func (s *Search) Refuse(choice *Choice, most int) {
+	tier := s.tree.Domains[choice.Domain].Tier
+	if s.refused[tier]++; s.refused[tier] >= most {
+		s.failures[tier] = max(s.failures[tier], maxFailures)
+	}
 }
 
 // usedNodes are the nodes of the pods that are placed.
@@ -324,8 +337,8 @@ func (s *Search) offer(domain int) {
 	s.candidates = slices.Insert(s.candidates, at, domain)
 }
 
-// IsUncertain says whether some domain had room for each class, and no places were found for all of them.
-func (s *Search) IsUncertain() bool { return s.failures > 0 }
+// IsUncertain says whether some domain had room for each class, and was of no use.
+func (s *Search) IsUncertain() bool { return len(s.failures)+len(s.refused) > 0 }
 
 // placeAll places all units in a domain.
 func (s *Search) placeAll(domain int) (places [][]Place, ok bool) {
@@ -355,12 +368,18 @@ func (s *Search) placeUnit(domain int, u *Unit) ([]Place, bool) {
 	if near := s.tree.Common(u.Near); near >= 0 {
 		slices.SortStableFunc(candidates, func(a, b int) int { return s.distance(a, near) - s.distance(b, near) })
 	}
-	for _, d := range candidates[:min(len(candidates), maxFailures)] {
+	failures := map[int]int{}
+	for _, d := range candidates {
+		tier := s.tree.Domains[d].Tier
+		if failures[tier] >= maxFailures {
+			continue
+		}
 		before := len(s.changes)
 		if s.placePods(d, u.Pods) {
 			return s.placesSince(before), true
 		}
 		s.undo(before)
+		failures[tier]++
 	}
 	return nil, false
 }
