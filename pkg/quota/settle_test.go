@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
@@ -153,6 +154,21 @@ func TestGoodQueuesHaveNoFault(t *testing.T) {
 			assert.Nil(t, settled.Fault, name)
 		}
 	}
+}
+
+// TestAQueueThatStaysWhereItWasTakesNothingElsewhere: a queue asks for too much below another parent, and its last terms count. Nothing that
+// it asked for is missing there, neither in that parent nor in the parent's.
+func TestAQueueThatStaysWhereItWasTakesNothingElsewhere(t *testing.T) {
+	moves := declare("moves", declaring{"team", nothing, 20, nothing}, declaring{"", nothing, 5, nothing})
+	younger := declare("younger", declaring{"other", nothing, 5, nothing})
+	younger.Created = time.Unix(1, 0)
+	settled := Settle([]Declaration{
+		unchanged("org", declaring{"", nothing, 10, nothing}), unchanged("team", declaring{"org", nothing, nothing, nothing}),
+		unchanged("other", declaring{"org", nothing, nothing, nothing}), moves, younger,
+	})
+	require.NotNil(t, settled["moves"].Fault)
+	assert.Empty(t, settled["moves"].Terms.Parent)
+	assert.Nil(t, settled["younger"].Fault)
 }
 
 // TestTheYoungestOfSeveralChangesIsAtFault: two new queues ask for more than there is together.

@@ -6,11 +6,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/reservations"
+	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
@@ -63,6 +66,20 @@ func TestTheEndOfAnAttemptIsPassedOn(t *testing.T) {
 		tr.Gangs[theGang].Reporting = false
 		fail()
 		assert.True(t, tr.Gangs[theGang].Reporting)
+	})
+	t.Run("its reservation of quota counts again", func(t *testing.T) {
+		tr, fail := begin(t, "2")
+		book, now := tr.WaitList.Book, time.Unix(1000, 0)
+		book.SetBounds(reservations.Bounds{Age: time.Minute})
+		claim := quota.Claim{Queue: "q", Want: resources.List{corev1.ResourceCPU: 2000}}
+		book.WaitForQuota(theGang, reservations.Rank{Queue: "q"}, claim, nil, false, now)
+		book.Tick(now.Add(time.Hour))
+		claims := func() []quota.Claim { return book.Claims(keyNamed("other"), 0, false) }
+		require.Len(t, claims(), 1)
+		book.Attempts(theGang, true)
+		require.Empty(t, claims(), "the attempt has the quota assumed")
+		fail()
+		assert.Len(t, claims(), 1)
 	})
 	t.Run("it is looked at when the pause is over", func(t *testing.T) {
 		tr, clock := newTestTracker(t)

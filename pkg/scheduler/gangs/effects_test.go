@@ -125,6 +125,24 @@ func TestWhatTheBookSaysIsPassedOn(t *testing.T) {
 		assert.True(t, g.Refusal.Woken)
 		assert.Greater(t, tr.WaitList.Held.Freed, freed, "pods that left its room alone are tried")
 	})
+	t.Run("its start is found anew when a pod has ended", func(t *testing.T) {
+		tr, g := begin(t)
+		book := tr.WaitList.Book
+		book.SetBounds(reservations.Bounds{Starts: true})
+		book.Forget(other)
+		book.WaitForRoom(g.Key, reservations.Rank{}, nil, now)
+		book.ReserveNodes(g.Key, reservations.Choice{Amounts: map[string]resources.List{"n": {corev1.ResourceCPU: 1000}}, Start: now.Add(time.Hour)}, now)
+		isDecided := func() bool {
+			g.Refusal.Woken = false
+			book.Tick(now.Add(time.Minute))
+			tr.Apply(nil, gang.Effects{})
+			return g.Refusal.Woken
+		}
+		book.TakeEvents()
+		require.False(t, isDecided(), "nothing has changed on nodes")
+		tr.Apply(nil, gang.Only(gang.NodeFreed))
+		assert.True(t, isDecided())
+	})
 	t.Run("it needs its room no more", func(t *testing.T) {
 		tr, _ := begin(t)
 		toLookAt(tr)
