@@ -335,6 +335,10 @@ func TestMembersReplaceOnlyWhatWasLost(t *testing.T) {
 	leaves.Terminating = true
 	g.Put(leaves)
 	assert.True(t, g.Replace(replacement))
+	seenAgain := member("b", 3, "group")
+	seenAgain.Terminating = true
+	g.Put(seenAgain)
+	assert.False(t, g.Replace(append(replacement, member("d", 3, ""))), "a pod that goes changes, and is still lost once")
 	g.Remove("b")
 	assert.False(t, g.Replace(append(replacement, member("d", 3, ""))), "it is lost once")
 

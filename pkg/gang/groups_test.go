@@ -118,6 +118,20 @@ func TestSurplusGroupsComeWhole(t *testing.T) {
 	assert.Empty(t, g.Companions(g.Member("1-3")), "the group has begun")
 }
 
+// TestAGroupWhoseOthersHaveEndedStarts: none of its members waits for pods that do not exist.
+func TestAGroupWhoseOthersHaveEndedStarts(t *testing.T) {
+	g := gangOf(grouped(0, 3, 1))
+	for _, member := range append(parts(0, 0, 3, Bound), parts(1, 0, 2, Waiting)...) {
+		g.Put(member)
+	}
+	g.Failed = 1
+	first := g.Member("1-0")
+	g.SetState(first, Reserved)
+	assert.True(t, g.IsGroupToCome(first))
+	g.SetState(g.Member("1-1"), Reserved)
+	assert.False(t, g.IsGroupToCome(first))
+}
+
 // TestMembersWithoutTheLabelHaveNoGroup, as in Volcano, and one of them can be named.
 func TestMembersWithoutTheLabelHaveNoGroup(t *testing.T) {
 	g := gangOf(grouped(0, 2, 1))

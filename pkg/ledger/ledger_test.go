@@ -283,3 +283,51 @@ func TestAQueueThatContradictsItselfKeepsItsCapability(t *testing.T) {
 		assert.Nil(t, l.Room("q", cpu(4001)), "%s: it is gone", name)
 	}
 }
+
+// TestPodsThatLeaveDoNotCountAsOveruse, nor is anything evicted for them.
+func TestPodsThatLeaveDoNotCountAsOveruse(t *testing.T) {
+	l := New()
+	l.SetQueue(queue("q", "", "1"))
+	l.Charge("stays", "q", cpu(1000))
+	l.Charge("goes", "q", cpu(500))
+	units := []quota.Unit{{Account: "q", Requests: cpu(1000)}}
+	assert.Len(t, l.Overused(nil), 1)
+	assert.Len(t, l.AboveCapability("q", nil, units, nil), 1)
+	leaving := []types.UID{"goes", "unknown"}
+	assert.Empty(t, l.Overused(leaving))
+	assert.Empty(t, l.AboveCapability("q", nil, units, leaving))
+	assert.Equal(t, cpu(1500), l.Used("q"), "asking changes nothing")
+}
+
+// TestWhatChangesNothingIsNoChange: the shares would be computed anew.
+func TestWhatChangesNothingIsNoChange(t *testing.T) {
+	l := New()
+	l.SetQueue(queue("q", "", "1"))
+	l.Charge("pod", "q", cpu(1000))
+	l.Assume("gang", "q", cpu(500))
+	before := l.Changes()
+	assert.False(t, l.SetQueue(queue("q", "", "1")))
+	l.Charge("pod", "q", cpu(1000))
+	l.Release("unknown")
+	l.DropAssumed("unknown")
+	assert.Nil(t, l.RoomFor("gang", nil, "q", cpu(0)))
+	assert.Equal(t, before, l.Changes())
+}
+
+// TestWhatWaitsHasAShareWhenPodsGo: a queue of which nothing runs has a share of what its parent may use. Without it, a sibling would be
+// within its own share and lose nothing.
+func TestWhatWaitsHasAShareWhenPodsGo(t *testing.T) {
+	l := New()
+	l.SetTotal(cpu(10000))
+	l.SetQueue(queue("org", "", "10"))
+	for _, name := range []string{"a", "b", "c"} {
+		l.SetQueue(queue(name, "org", "10"))
+	}
+	l.Charge("a", "a", cpu(4000))
+	l.Charge("b", "b", cpu(8000))
+	units := []quota.Unit{{Account: "a", Requests: cpu(2000)}, {Account: "b", Requests: cpu(2000)}}
+	assert.Equal(t, []int{1}, l.AboveCapability("org", nil, units, nil))
+	waits := resources.Sums{}
+	waits.Add(cpu(10000))
+	assert.Equal(t, []int{0}, l.AboveCapability("org", map[string]resources.Sums{"c": waits}, units, nil))
+}
