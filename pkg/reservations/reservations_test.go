@@ -473,3 +473,19 @@ func TestReservedQuotaEndsWithTheHopeForRoom(t *testing.T) {
 
 // all counts every gang.
 func all(string) bool { return true }
+
+// TestAReservationForRepairEndsWithTheRepair: the gang waits on, and what was kept for it is free at once.
+func TestAReservationForRepairEndsWithTheRepair(t *testing.T) {
+	b := newBook(0, 0)
+	repair, after := rankAt(0), rankAt(0)
+	repair.Repair = true
+	b.WaitForRoom("g", repair, nil, at(0))
+	reserveOn(b, "g", "n", at(0))
+	require.NotNil(t, b.ReservedFor("g"))
+	b.TakeEvents()
+	b.Rerank("g", after)
+	assert.Nil(t, b.ReservedFor("g"))
+	assert.True(t, b.TakeEvents().RoomFreed)
+	assert.False(t, b.WaitsSince("g").IsZero())
+	assert.True(t, isWaiting(b, "g"))
+}

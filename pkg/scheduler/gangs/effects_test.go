@@ -13,6 +13,7 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/reservations"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
@@ -161,4 +162,35 @@ func TestWhatTheBookSaysIsPassedOn(t *testing.T) {
 		tr.Apply(nil, gang.Effects{})
 		assert.True(t, g.Refusal.Woken)
 	})
+}
+
+// TestTheEndOfABoundPodIsPassedOn: its node may have room. A pod that had no node leaves none, and is tried no more.
+func TestTheEndOfABoundPodIsPassedOn(t *testing.T) {
+	tr, _ := unschedulableGang(t)
+	freed := func() int { return tr.WaitList.Sharing.Freed }
+	waits, runs := singleNamed("waits", "").Obj(), singleNamed("runs", "").Node("n").Obj()
+	setPods(tr, waits, runs)
+	tr.Lock()
+	tr.Apply(nil, tr.TryAgain(waits, 0))
+	tr.Unlock()
+	before := freed()
+	tr.DeletePod(waits)
+	assert.Equal(t, before, freed())
+	assert.Empty(t, dispatch.NewDispatcher(tr).NextActions(state.ReadyKey).Activate)
+	tr.DeletePod(runs)
+	assert.Greater(t, freed(), before)
+}
+
+// TestTheChargeOfAPodReplacesWhatItsSeatAssumed: the pod is not counted twice.
+func TestTheChargeOfAPodReplacesWhatItsSeatAssumed(t *testing.T) {
+	tr, _ := unschedulableGang(t)
+	pod := singleNamed("single", "q").Obj()
+	requests := resources.PodRequests(pod)
+	require.NotEmpty(t, requests)
+	tr.SetPod(pod)
+	tr.Quota.Ledger.Assume(state.LedgerKey(pod.UID), "q", requests)
+	_, shortage := tr.Quota.Charge(pod)
+	require.Nil(t, shortage)
+	_, all := tr.Quota.Ledger.Totals("q")
+	assert.Equal(t, requests, all.List())
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
@@ -165,6 +166,19 @@ func TestAGangIsDecidedAnewIfItsVictimsDoNotGo(t *testing.T) {
 	dispatch.NewDispatcher(tr).NextActions(theGang)
 	assert.Empty(t, tr.Gate(waiting[0]), "it is the scout again")
 	assert.Empty(t, evictions(tr), "nothing had been evicted yet")
+}
+
+// TestASeatWaitsForTheVictimThatMayTakeLongest, whichever comes first.
+func TestASeatWaitsForTheVictimThatMayTakeLongest(t *testing.T) {
+	tr, clock, waiting, low := evicting(t)
+	low[0].Spec.TerminationGracePeriodSeconds = ptr.To[int64](60)
+	evictAll(t, tr, waiting, low)
+	clock.Step(time.Minute + evict.GoneWithin - time.Second)
+	dispatch.NewDispatcher(tr).NextActions(theGang)
+	assert.NotEmpty(t, tr.Gate(waiting[0]))
+	clock.Step(time.Second)
+	dispatch.NewDispatcher(tr).NextActions(theGang)
+	assert.Empty(t, tr.Gate(waiting[0]), "it is the scout again")
 }
 
 func TestASeatIsKeptAsLongAsVictimsGo(t *testing.T) {
