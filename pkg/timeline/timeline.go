@@ -6,6 +6,7 @@
 package timeline
 
 import (
+	"slices"
 	"time"
 
 	"github.com/muster-sched/muster/pkg/resources"
@@ -149,4 +150,27 @@ func Plan(c *Cluster) []Start {
 		starts[i] = p.start(i, at, places)
 	}
 	return starts
+}
+
+// Delays are the gangs that start later if a gang that asks is in their plan, by index. starts are those of the plan without it.
+func Delays(c *Cluster, starts []Start, asks int) (later []int) {
+	isPlanned := func(g Gang) bool { return !g.Asks && g.Reserved == nil }
+	if starts[asks].Why != Known || !slices.ContainsFunc(c.Gangs[asks+1:], isPlanned) {
+		return nil
+	}
+	with := *c
+	with.Gangs = slices.Clone(c.Gangs)
+	for i := range with.Gangs {
+		if g := &with.Gangs[i]; i == asks {
+			g.Asks = false
+		} else if g.Asks {
+			g.Needs = nil // it costs nothing
+		}
+	}
+	for i, start := range Plan(&with) {
+		if i > asks && isPlanned(c.Gangs[i]) && starts[i].Why == Known && (start.Why != Known || start.At.After(starts[i].At)) {
+			later = append(later, i)
+		}
+	}
+	return later
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,5 +93,23 @@ func inWords(status *musterv1alpha1.StartReviewStatus) string {
 	if status.NodeCount > 0 {
 		said += "; on " + text.Count(int(status.NodeCount), "node")
 	}
+	if status.Evicts {
+		said += "; it may start sooner, as its queue may take its share back"
+	}
+	if delayed := delays(status.Delays); delayed != "" {
+		said += "; it would delay " + delayed
+	}
 	return said
+}
+
+// delays says what would start later, "" for nothing.
+func delays(of *musterv1alpha1.StartDelays) string {
+	if of == nil {
+		return ""
+	}
+	delayed := slices.Clone(of.Names)
+	if of.Others > 0 {
+		delayed = append(delayed, text.Count(int(of.Others), "other"))
+	}
+	return strings.Join(delayed, ", ")
 }

@@ -56,6 +56,9 @@ func TestAnAnswerInOneLine(t *testing.T) {
 		"it would start at once; 2 others wait before it; on 2 nodes": {Answer: musterv1alpha1.StartsNow, Message: "it would start at once", Plan: plan, NodeCount: 2},
 		"when a ends; that is in 90m, and between 12:45:00 and 15:00:00 UTC on January 1 in four of five cases; 2 others wait before it; on 1 node": {
 			Answer: musterv1alpha1.StartsLater, Message: "when a ends", Plan: plan, NodeCount: 1},
+		"when a ends; it may start sooner, as its queue may take its share back; it would delay b, c, 2 others": {
+			Answer: musterv1alpha1.StartUnknown, Message: "when a ends", Evicts: true, Delays: &musterv1alpha1.StartDelays{Names: []string{"b", "c"}, Others: 2}},
+		"at once": {Answer: musterv1alpha1.StartsNow, Message: "at once", Delays: &musterv1alpha1.StartDelays{}},
 		"no start is known; 1 other waits before it": {Answer: musterv1alpha1.StartUnknown, Message: "no start is known", Plan: first},
 		"it would never start":                       {Answer: musterv1alpha1.StartsNever, Message: "it would never start", Plan: first},
 		"too many":                                   {Answer: musterv1alpha1.StartRefused, Message: "too many"},

@@ -34,6 +34,8 @@ const (
 	writesPerSecond = 10
 	// pruneCheck is after how long a plan is written again if the API server dropped the last one.
 	pruneCheck = time.Minute
+	// mostLooking is how long a plan looks for what StartReviews would delay.
+	mostLooking = 500 * time.Millisecond
 	// shortSleep: what starts within it is about to start, and has no plan.
 	shortSleep = time.Second
 )
@@ -116,8 +118,11 @@ func (r *Room) Look(ctx context.Context) (took time.Duration) {
 		return r.clock.Since(begun)
 	}
 	starts := timeline.Plan(&snapshot.Cluster)
+	r.tracker.Metrics.Plans.WithLabelValues().Observe(r.clock.Since(begun).Seconds())
+	if len(asks) > 0 {
+		r.foresee(snapshot, starts, asks)
+	}
 	took = r.clock.Since(begun)
-	r.tracker.Metrics.Plans.WithLabelValues().Observe(took.Seconds())
 	r.tracker.Metrics.PlanGangs.Set(float64(len(starts) - len(asks)))
 	for i := range starts {
 		if leads && snapshot.Waiting[i].asked == nil {

@@ -103,7 +103,7 @@ func withoutAnswered(object any) (any, error) {
 	if review, ok := object.(*musterv1alpha1.StartReview); ok {
 		review.ManagedFields = nil
 		if review.Status.Answer != "" {
-			review.Spec.Job.Raw = nil
+			review.Spec = musterv1alpha1.StartReviewSpec{}
 		}
 	}
 	return object, nil

@@ -12,11 +12,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
@@ -29,6 +31,7 @@ import (
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/runtimes"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -84,6 +87,9 @@ func newStandby(t tester) *world {
 	}
 	w.tr.Feed.Queues = schedulingv1beta1listers.NewQueueLister(queues)
 	w.tr.Feed.Open()
+	classes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	require.NoError(t, classes.Add(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 10}))
+	w.tr.Classes = schedulinglisters.NewPriorityClassLister(classes)
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for i := range 4 {
 		node := mustertesting.MakeNode(fmt.Sprintf("n%d", i)).Allocatable("cpu", "4", "pods", "100").Obj()
@@ -119,12 +125,24 @@ func (w *world) ask(t tester, namespace, name string, job *batchv1alpha1.Job) {
 	w.askRaw(t, namespace, name, raw)
 }
 
+// askForGroup creates a StartReview of a PodGroup.
+func (w *world) askForGroup(t tester, name string, group *schedulingv1beta1.PodGroup) {
+	t.Helper()
+	raw, err := json.Marshal(group)
+	require.NoError(t, err)
+	w.askOf(t, "default", name, musterv1alpha1.StartReviewSpec{PodGroup: runtime.RawExtension{Raw: raw}})
+}
+
 func (w *world) askRaw(t tester, namespace, name string, raw []byte) {
+	t.Helper()
+	w.askOf(t, namespace, name, musterv1alpha1.StartReviewSpec{Job: runtime.RawExtension{Raw: raw}})
+}
+
+func (w *world) askOf(t tester, namespace, name string, spec musterv1alpha1.StartReviewSpec) {
 	t.Helper()
 	review := &musterv1alpha1.StartReview{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name), CreationTimestamp: metav1.NewTime(w.clock.Now()),
-	}}
-	review.Spec.Job.Raw = raw
+	}, Spec: spec}
 	_, err := w.client.MusterV1alpha1().StartReviews(namespace).Create(w.ctx, review, metav1.CreateOptions{})
 	require.NoError(t, err)
 }
@@ -186,8 +204,8 @@ var answers = map[string]struct {
 	"no Job that can run": {job: jobOf(1).MinAvailable(2).Obj(), answer: musterv1alpha1.StartsNever,
 		says: "job 'minAvailable' should not be greater than total replicas"},
 	"no tasks":         {raw: `{"spec": {}}`, answer: musterv1alpha1.StartsNever, says: "No task specified in job spec: add one"},
-	"another type":     {raw: `{"spec": {"tasks": 3}}`, answer: musterv1alpha1.StartsNever, says: "spec.job is no Job"},
-	"no Job at all":    {raw: `[]`, answer: musterv1alpha1.StartsNever, says: "spec.job is no Job"},
+	"another type":     {raw: `{"spec": {"tasks": 3}}`, answer: musterv1alpha1.StartsNever, says: "it is no Job"},
+	"no Job at all":    {raw: `[]`, answer: musterv1alpha1.StartsNever, says: "it is no Job"},
 	"of another place": {raw: `{"metadata": {"namespace": "other"}, "spec": {}}`, answer: musterv1alpha1.StartsNever, says: "the Job is for namespace other"},
 	"a large one": {raw: `{"metadata": {"annotations": {"a": "` + strings.Repeat("x", mostBytes) + `"}}}`, answer: musterv1alpha1.StartRefused,
 		says: "at most 64 are answered: leave out scripts and data"},
@@ -208,6 +226,72 @@ func TestTheAnswerToAReview(t *testing.T) {
 			assert.Equal(t, test.answer, got.Answer)
 			assert.Contains(t, got.Message, test.says)
 		})
+	}
+}
+
+// TestAPodGroupIsAskedAbout: its pods get equal parts of minResources.
+func TestAPodGroupIsAskedAbout(t *testing.T) {
+	for says, group := range map[string]*mustertesting.PodGroupWrapper{
+		"about 14:00:00 UTC on January 1, when train-0 and train-1 end": mustertesting.MakePodGroup("").Queue("q").MinMember(4).MinResources("cpu", "7"),
+		"about 15:00:00 UTC": mustertesting.MakePodGroup("g").Queue("q").MinMember(3).MinResources("cpu", "9", "pods", "3"),
+		"it would never start: no nodes that take its pods have room": mustertesting.MakePodGroup("g").Queue("q").MinMember(4).MinResources("cpu", "17"),
+		"it would never start: its minimum can never fit queue":       mustertesting.MakePodGroup("g").Queue("narrow").MinMember(1).MinResources("cpu", "3"),
+		"it would start at once":                                      mustertesting.MakePodGroup("g").Queue("q").MinMember(2).MinResources("memory", "0"),
+		"queue default does not exist":                                mustertesting.MakePodGroup("g").MinResources("cpu", "1"),
+		"queue closed is closed":                                      mustertesting.MakePodGroup("g").Queue("closed").MinResources("cpu", "1"),
+		"set spec.podGroup.spec.minResources":                         mustertesting.MakePodGroup("g").Queue("q").MinMember(1),
+		"the PodGroup is for namespace other: create the Star":        mustertesting.MakePodGroup("g").Namespace("other").MinResources("cpu", "1"),
+	} {
+		w := newWorld(t)
+		w.askForGroup(t, "asks", group.Obj())
+		w.look(t)
+		assert.Contains(t, w.all(t)[0].Status.Message, says)
+	}
+}
+
+// TestWhomAStartWouldDelay: names of its own namespace, and a count of others. Gangs that rank before it are not delayed.
+func TestWhomAStartWouldDelay(t *testing.T) {
+	w := newWorld(t)
+	first, foreign := jobOf(1).UID("first").Obj(), jobOf(2).UID("foreign").Namespace("other").Obj()
+	first.Name, foreign.Name = "first", "foreign"
+	w.create(t, first)
+	w.create(t, foreign)
+	w.ask(t, "default", "last", jobOf(1).Obj())
+	w.ask(t, "default", "urgent", jobOf(2).PriorityClass("urgent").Obj())
+	w.look(t)
+	for _, review := range w.all(t) {
+		want := &musterv1alpha1.StartDelays{}
+		if review.Name == "urgent" {
+			want = &musterv1alpha1.StartDelays{Names: []string{"first"}, Others: 1}
+		}
+		assert.Equal(t, want, review.Status.Delays, review.Name)
+		text, err := json.Marshal(review.Status)
+		require.NoError(t, err)
+		assert.NotContains(t, string(text), "foreign")
+	}
+}
+
+// TestWhetherAStartEvicts: a queue below its share takes back what another has beyond its own.
+func TestWhetherAStartEvicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		queue   string
+		evictor bool
+		evicts  bool
+	}{
+		"its queue has its share, and may take it back": {"narrow", true, true},
+		"its queue has more than its share":             {"q", true, false},
+		"nothing is evicted in this cluster":            {"narrow", false, false},
+	} {
+		w := newWorld(t)
+		w.tr.Quota.Ledger.SetTotal(resources.List{corev1.ResourceCPU: 16_000})
+		if c.evictor {
+			w.tr.Victims.EvictPods()
+		}
+		w.ask(t, "default", "asks", mustertesting.MakeJob("a").Queue(c.queue).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "1")).Obj())
+		w.look(t)
+		status := w.all(t)[0].Status
+		require.Equal(t, musterv1alpha1.StartsLater, status.Answer, status.Message)
+		assert.Equal(t, c.evicts, status.Evicts, name)
 	}
 }
 
@@ -259,15 +343,15 @@ func drawJob(t *rapid.T, name string) *batchv1alpha1.Job {
 // create has a Job come, as muster-controller makes its objects.
 func (w *world) create(t tester, job *batchv1alpha1.Job) *schedulingv1beta1.PodGroup {
 	job = defaults.Job(job, "")
-	noClass := func(string) int32 { return 0 }
-	group := build.PodGroup(job, noClass, build.Additions{})
+	priorityOf := (&cluster{classValue: w.tr.ClassValue}).priorityOf
+	group := build.PodGroup(job, priorityOf, build.Additions{})
 	group.UID, group.CreationTimestamp, group.Status.Phase = types.UID(job.Name), metav1.NewTime(w.clock.Now()), schedulingv1beta1.PodGroupInqueue
 	w.tr.SetPodGroup(group)
 	for i := range job.Spec.Tasks {
 		task := &job.Spec.Tasks[i]
 		for index := range task.Replicas {
 			pod := build.Pod(job, task, index)
-			pod.UID, pod.Spec.Priority = types.UID(pod.Name), new(int32)
+			pod.UID, pod.Spec.Priority = types.UID(pod.Name), new(priorityOf(job.Spec.PriorityClassName))
 			w.put(t, pod)
 		}
 	}
@@ -299,6 +383,9 @@ func TestTheAnswerIsThePlanOfTheGang(t *testing.T) {
 		}
 		before, _ := w.plans(nil)
 		job := drawJob(t, "asked")
+		if rapid.Bool().Draw(t, "urgent") {
+			job.Spec.PriorityClassName = "urgent"
+		}
 		w.ask(t, "default", "asks", job.DeepCopy())
 		w.look(t)
 		answer := w.all(t)[0].Status
@@ -316,6 +403,18 @@ func TestTheAnswerIsThePlanOfTheGang(t *testing.T) {
 		}
 		require.Equal(t, want.WaitsFor, answer.Plan.WaitsFor)
 		require.Equal(t, want.WaitsForOthers, answer.Plan.WaitsForOthers)
+		var delayed []string
+		for uid, plan := range before {
+			if was, is := plan.ExpectedStart, created[uid].ExpectedStart; was != nil && (is == nil || is.At.After(was.At.Time)) {
+				delayed = append(delayed, uid)
+			}
+		}
+		slices.Sort(delayed)
+		if answer.Delays != nil {
+			require.Equal(t, delayed, answer.Delays.Names)
+		} else {
+			require.Nil(t, want.ExpectedStart)
+		}
 	})
 }
 

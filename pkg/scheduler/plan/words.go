@@ -48,25 +48,32 @@ func inSeconds(t time.Time) metav1.Time {
 
 // waitsFor names what a gang waits for in its own namespace, what ends last before all, and counts the rest.
 func (s *Snapshot) waitsFor(w *Waiting, start *timeline.Start) (names []string, others int32) {
-	foreign := map[Owner]bool{}
-	note := func(owner Owner) {
-		if owner.Namespace == w.Key.Namespace && (len(names) < mostNames || slices.Contains(names, owner.Name)) {
-			if !slices.Contains(names, owner.Name) {
-				names = append(names, owner.Name)
-			}
-			return
-		}
-		foreign[owner] = true
-	}
+	var owners []Owner
 	lastFirst := slices.SortedStableFunc(slices.Values(start.Runs), func(a, b int) int { return s.Cluster.Runs[b].End.Compare(s.Cluster.Runs[a].End) })
 	for _, run := range lastFirst {
-		note(s.Runs[run])
+		owners = append(owners, s.Runs[run])
 	}
 	for _, gang := range start.Gangs {
-		note(s.Waiting[gang].owner())
+		owners = append(owners, s.Waiting[gang].owner())
+	}
+	return mention(w.Key.Namespace, owners)
+}
+
+// mention names the first owners of a namespace, sorted, and counts the others.
+func mention(namespace string, owners []Owner) (names []string, others int32) {
+	seen := map[Owner]bool{}
+	for _, owner := range owners {
+		switch {
+		case seen[owner]:
+		case owner.Namespace == namespace && len(names) < mostNames:
+			names = append(names, owner.Name)
+		default:
+			others++
+		}
+		seen[owner] = true
 	}
 	slices.Sort(names)
-	return names, int32(len(foreign))
+	return names, others
 }
 
 // owner is how others name a gang.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -63,6 +64,24 @@ func (q *Quota) sharesNow() quota.Shares {
 		q.shares, q.sharedAt = q.Ledger.ShareOut(total, q.Waiting()), now
 	}
 	return q.shares
+}
+
+// MayReclaim says of each claim whether it might have something evicted by shares if it waited. It takes the lock.
+func (q *Quota) MayReclaim(claims []quota.Claim) []bool {
+	may, total := make([]bool, len(claims)), q.Ledger.Nodes()
+	if !q.Enforced || len(total) == 0 {
+		return may
+	}
+	q.t.Lock()
+	waiting := q.Waiting()
+	q.t.Unlock()
+	for i, c := range claims {
+		with := maps.Clone(waiting)
+		with[quota.QueueOf(c.Queue)] = with[quota.QueueOf(c.Queue)].Clone()
+		resources.AddTo(with, quota.QueueOf(c.Queue), c.Want)
+		may[i] = q.Ledger.MayReclaim(q.Ledger.ShareOut(total, with), c.Queue, c.Want)
+	}
+	return may
 }
 
 // ratio is how much of its share a queue uses.

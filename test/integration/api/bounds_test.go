@@ -328,6 +328,8 @@ status:
   message: expected to start about 12:00:00 UTC on January 1, when b ends
   nodeCount: 2
   runtime: 1h0m0s
+  evicts: true
+  delays: {names: [c], others: 2}
   plan:
     position: 3
     expectedStart: {at: "2026-01-01T12:00:00Z", earliest: "2026-01-01T11:00:00Z", latest: "2026-01-01T14:00:00Z"}

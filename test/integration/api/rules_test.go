@@ -65,6 +65,9 @@ metadata: {name: small}
 spec: {job: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: a}, spec: {tasks: [{replicas: 1}]}}}
 `
 
+// groupInstead has smallReview ask about a PodGroup.
+const groupInstead = `spec: {job: null, podGroup: {apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: a}, spec: {queue: red}}}`
+
 // member makes a HyperNode patch of a member.
 func member(text string) string { return "spec: {members: [" + text + "]}" }
 
@@ -416,6 +419,20 @@ var rules = map[string]rule{
 		breaks:  `spec: {job: {apiVersion: batch/v1}}`,
 		field:   "spec.job",
 		message: "a Job of apiVersion batch.volcano.sh/v1alpha1 is asked about",
+	},
+	"a StartReview asks about a PodGroup": {
+		base:    smallReview,
+		keeps:   []string{groupInstead},
+		breaks:  `spec: {job: null, podGroup: {apiVersion: scheduling.k8s.io/v1alpha1, kind: PodGroup}}`,
+		field:   "spec.podGroup",
+		message: "a PodGroup of apiVersion scheduling.volcano.sh/v1beta1 is asked about",
+	},
+	"a StartReview asks about one thing": {
+		base:    smallReview,
+		keeps:   []string{groupInstead},
+		breaks:  `spec: {podGroup: {apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup}}`,
+		field:   "spec",
+		message: "a StartReview asks about one Job or one PodGroup: set spec.job or spec.podGroup",
 	},
 	"a NetworkTopology has levels": {
 		base:    smallTopology,

@@ -130,6 +130,10 @@ func TestTenantsKeepToTheirQueues(t *testing.T) {
 		"a question about a Job without a queue":   {red, startReviews, smallReview, `{}`, "spec.job.spec.queue: red may not use queue default"},
 		"a question about a Job without a spec":    {red, startReviews, smallReview, `spec: {job: {spec: null}}`, "spec.job.spec.queue: red may not use queue default"},
 		"a question about a Job of another's name": {red, startReviews, smallReview, `spec: {job: {metadata: {labels: {muster.sh/user: blue}}, spec: {queue: red}}}`, noUser},
+		"a question about a PodGroup in its queue": {red, startReviews, smallReview, groupInstead, ""},
+		"a question about a PodGroup in another's": {red, startReviews, smallReview, strings.Replace(groupInstead, "red", "blue", 1), "spec.podGroup.spec.queue: red may not use queue blue"},
+		"a question about a PodGroup of another's name": {red, startReviews, smallReview,
+			strings.Replace(groupInstead, "{name: a}", "{name: a, labels: {muster.sh/user: blue}}", 1), noUser},
 		"a question about another template": {red, startReviews, smallReview, `spec: {job: {spec: {queue: red, tasks: [{name: a, replicas: 1, template: {
 			metadata: {labels: {muster.sh/user: blue}}}}]}}}`, noUser},
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
@@ -24,6 +25,11 @@ func (w *world) ask(name string) *musterv1alpha1.StartReview {
 	require.NoError(w.t, err)
 	review := &musterv1alpha1.StartReview{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	review.Spec.Job.Raw = raw
+	return w.createReview(review)
+}
+
+func (w *world) createReview(review *musterv1alpha1.StartReview) *musterv1alpha1.StartReview {
+	w.t.Helper()
 	created, err := muster.MusterV1alpha1().StartReviews(w.namespace).Create(w.ctx, review, metav1.CreateOptions{})
 	require.NoError(w.t, err)
 	return created
@@ -56,6 +62,11 @@ func TestWhenAJobWouldStart(t *testing.T) {
 	require.Equal(t, musterv1alpha1.StartsLater, answer.Answer, answer.Message)
 	assert.Equal(t, []string{"runs"}, answer.Plan.WaitsFor)
 	assert.EqualValues(t, 1, answer.NodeCount)
+	assert.Equal(t, &musterv1alpha1.StartDelays{}, answer.Delays)
+	raw, err := json.Marshal(mustertesting.MakePodGroup("group").Namespace(w.namespace).Queue(w.namespace).MinMember(2).MinResources("cpu", "2000").Obj())
+	require.NoError(t, err)
+	w.createReview(&musterv1alpha1.StartReview{ObjectMeta: metav1.ObjectMeta{Name: "group"}, Spec: musterv1alpha1.StartReviewSpec{PodGroup: runtime.RawExtension{Raw: raw}}})
+	assert.Equal(t, musterv1alpha1.StartsNever, w.answer("group").Answer, w.answer("group").Message)
 	w.createTimed("waits", 10*time.Minute)
 	w.eventually("the expected start of the same gang is written", func() bool { return w.planOf("waits") != nil })
 	assert.Equal(t, answer.Plan.ExpectedStart.At.Time, w.planOf("waits").ExpectedStart.At.Time)

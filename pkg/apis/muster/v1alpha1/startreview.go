@@ -7,7 +7,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// StartAnswer says what would become of a Job.
+// StartAnswer says what would become of a Job or a PodGroup.
 //
 // +kubebuilder:validation:Enum=Now;Later;Unknown;Never;Refused
 type StartAnswer string
@@ -26,7 +26,7 @@ const (
 	StartRefused StartAnswer = "Refused"
 )
 
-// StartReview asks when a Job would start if it were created now. Nothing is created or changed for it. The scheduler answers once, with its
+// StartReview asks when a Job or a PodGroup would start if it were created now. Nothing is created or changed for it. The scheduler answers once, with its
 // next plan, and deletes the StartReview after ten minutes.
 //
 // +genclient
@@ -53,12 +53,22 @@ type StartReview struct {
 }
 
 // StartReviewSpec is what a StartReview asks.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.job) != has(self.podGroup)",message="a StartReview asks about one Job or one PodGroup: set spec.job or spec.podGroup"
 type StartReviewSpec struct {
 	// Job is a Job of batch.volcano.sh/v1alpha1, as it would be created in the namespace of the StartReview. It has at most 64 KiB.
 	// +kubebuilder:validation:EmbeddedResource
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:XValidation:rule="self.apiVersion == 'batch.volcano.sh/v1alpha1' && self.kind == 'Job'",message="a Job of apiVersion batch.volcano.sh/v1alpha1 is asked about: other kinds are not known"
-	Job runtime.RawExtension `json:"job"`
+	// +optional
+	Job runtime.RawExtension `json:"job,omitzero"`
+	// PodGroup is a PodGroup of scheduling.volcano.sh/v1beta1, as it would be created there. It has minResources, and at most 64 KiB. Each of its
+	// pods is taken to ask for an equal part of them, on any node.
+	// +kubebuilder:validation:EmbeddedResource
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:XValidation:rule="self.apiVersion == 'scheduling.volcano.sh/v1beta1' && self.kind == 'PodGroup'",message="a PodGroup of apiVersion scheduling.volcano.sh/v1beta1 is asked about: other kinds are not known"
+	// +optional
+	PodGroup runtime.RawExtension `json:"podGroup,omitzero"`
 }
 
 // StartReviewStatus is the answer to a StartReview.
@@ -69,7 +79,7 @@ type StartReviewStatus struct {
 	// Message is the answer in a sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Plan is what the PodGroup of the Job would have in its status.
+	// Plan is what the PodGroup would have in its status.
 	// +optional
 	Plan *schedulingv1beta1.PodGroupPlan `json:"plan,omitempty"`
 	// NodeCount is the number of nodes on which its minimum would start.
@@ -78,6 +88,24 @@ type StartReviewStatus struct {
 	// Runtime is how long it is expected to run, such as 1h30m0s; absent if that is not known.
 	// +optional
 	Runtime string `json:"runtime,omitempty"`
+	// Evicts: its queue is within its share, and another is above its own. So pods of the other queue may be evicted for it, and it may start
+	// before the expected start.
+	// +optional
+	Evicts bool `json:"evicts,omitempty"`
+	// Delays are the gangs behind it that would start later than without it, by their expected starts. It is absent if that was not looked for.
+	// +optional
+	Delays *StartDelays `json:"delays,omitempty"`
+}
+
+// StartDelays are gangs that would start later.
+type StartDelays struct {
+	// Names of the Jobs and PodGroups of its namespace, sorted: five at most.
+	// +listType=atomic
+	// +optional
+	Names []string `json:"names,omitempty"`
+	// Others is the number of others, of any namespace.
+	// +optional
+	Others int32 `json:"others,omitempty"`
 }
 
 // StartReviewList is a list of StartReviews.
