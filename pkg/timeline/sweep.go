@@ -51,7 +51,7 @@ func compareEntries(a, b entry) int {
 }
 
 // settleAtOnce is how many entries are brought up to date together. Each time, the entries after them move.
-const settleAtOnce = 16
+const settleAtOnce = 128
 
 // settle brings the entry at an index up to date. It does the same with outdated entries right after it, and with entries that take their place.
 // The plan only takes room, so entries only move back.

@@ -13,6 +13,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -63,7 +64,9 @@ func TestWhenAJobWouldStart(t *testing.T) {
 	assert.Equal(t, []string{"runs"}, answer.Plan.WaitsFor)
 	assert.EqualValues(t, 1, answer.NodeCount)
 	assert.Equal(t, &musterv1alpha1.StartDelays{}, answer.Delays)
-	raw, err := json.Marshal(mustertesting.MakePodGroup("group").Namespace(w.namespace).Queue(w.namespace).MinMember(2).MinResources("cpu", "2000").Obj())
+	group := mustertesting.MakePodGroup("group").Namespace(w.namespace).Queue(w.namespace).MinMember(2).MinResources("cpu", "2000").Obj()
+	group.APIVersion, group.Kind = schedulingv1beta1.SchemeGroupVersion.String(), "PodGroup"
+	raw, err := json.Marshal(group)
 	require.NoError(t, err)
 	w.createReview(&musterv1alpha1.StartReview{ObjectMeta: metav1.ObjectMeta{Name: "group"}, Spec: musterv1alpha1.StartReviewSpec{PodGroup: runtime.RawExtension{Raw: raw}}})
 	assert.Equal(t, musterv1alpha1.StartsNever, w.answer("group").Answer, w.answer("group").Message)
