@@ -82,6 +82,7 @@ var layers = []layer{
 	{folder: "pkg/migrate", rank: 3, banned: pure},
 
 	{folder: "pkg/admission", rank: 2, peers: []string{"pkg/gang", "pkg/quota", "pkg/reservations", "pkg/job"}, banned: pure},
+	{folder: "pkg/startreview", rank: 2, peers: []string{"pkg/gang", "pkg/quota", "pkg/job"}, banned: pure},
 	{folder: "pkg/gang", rank: 2, peers: []string{"pkg/job"}, banned: pure},
 	{folder: "pkg/quota", rank: 2, banned: pure},
 	{folder: "pkg/topology/watch", rank: 2, banned: noScheduler},

@@ -204,6 +204,17 @@ func (l List) Scale(n int64) List {
 	return scaled
 }
 
+// Evenly gives each of some pods an equal part of the amounts.
+func Evenly(of List, count int) List {
+	each := List{}
+	for name, amount := range of {
+		if n := int64(count); name != corev1.ResourcePods {
+			each[name] = amount/n + min(amount%n, 1)
+		}
+	}
+	return each
+}
+
 // Least is the smaller amount of each resource that both have.
 func (l List) Least(other List) List {
 	least := List{}

@@ -177,20 +177,9 @@ func (b *builder) reservationOf(w *Waiting, kinds map[types.UID]int) *timeline.R
 
 // evenKind is the kind of pods that do not exist yet.
 func (b *builder) evenKind(w *Waiting) int {
-	each := evenly(w.minimum, w.count)
+	each := resources.Evenly(w.minimum, w.count)
 	each[corev1.ResourcePods] = 1
 	return b.kind("even "+each.String(), timeline.Kind{Requests: each})
-}
-
-// evenly gives each of some pods an equal part of a minimum.
-func evenly(minimum resources.List, count int) resources.List {
-	each := resources.List{}
-	for name, amount := range minimum {
-		if n := int64(count); name != corev1.ResourcePods {
-			each[name] = amount/n + min(amount%n, 1)
-		}
-	}
-	return each
 }
 
 // kindOf is the kind of a member. Prefixes keep kinds apart. A plan knows amounts, labels and taints, and asks no filters of the profile.

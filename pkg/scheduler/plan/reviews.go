@@ -26,7 +26,7 @@ import (
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions/muster/v1alpha1"
 	"github.com/muster-sched/muster/pkg/runtimes"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
-	"github.com/muster-sched/muster/pkg/text"
+	"github.com/muster-sched/muster/pkg/startreview"
 	"github.com/muster-sched/muster/pkg/timeline"
 )
 
@@ -118,7 +118,7 @@ func (r *reviews) take(ctx context.Context, now time.Time, leads bool) (asks []*
 		return nil
 	}
 	open, over := r.sort(now)
-	var in *cluster
+	var in *startreview.Cluster
 	for _, review := range open {
 		if len(asks) == answersOfPlan || !leads && now.Sub(review.CreationTimestamp.Time) < openForLong {
 			break
@@ -128,13 +128,13 @@ func (r *reviews) take(ctx context.Context, now time.Time, leads bool) (asks []*
 			continue
 		}
 		if in == nil {
-			in = &cluster{r.tracker.ClassValue, r.queue, r.past(ctx)}
+			in = &startreview.Cluster{ClassValue: r.tracker.ClassValue, Queue: r.queue, Past: r.past(ctx)}
 		}
 		r.answered[review.Namespace] = append(r.answered[review.Namespace], now)
-		if ask, status := read(review, now, in); status != nil {
+		if ask, status := startreview.Read(review, now, in); status != nil {
 			r.write(ctx, review, status)
 		} else {
-			asks = append(asks, ask)
+			asks = append(asks, &question{Question: ask})
 		}
 	}
 	for _, review := range over {
@@ -191,12 +191,12 @@ func (r *reviews) answer(ctx context.Context, s *Snapshot, starts []timeline.Sta
 	for i := range starts {
 		if ask := s.Waiting[i].asked; ask != nil {
 			isIn[ask] = true
-			r.write(ctx, ask.review, s.answer(i, &starts[i], past, r.tracker.Quota.Ledger.Room))
+			r.write(ctx, ask.Review, s.answer(i, &starts[i], past, r.tracker.Quota.Ledger.Room))
 		}
 	}
 	for _, ask := range asks {
 		if !isIn[ask] {
-			r.write(ctx, ask.review, inWords(musterv1alpha1.StartUnknown, fmt.Sprintf("no start is known: more than %d gangs would wait before it", mostGangs)))
+			r.write(ctx, ask.Review, startreview.InWords(musterv1alpha1.StartUnknown, fmt.Sprintf("no start is known: more than %d gangs would wait before it", mostGangs)))
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (r *reviews) answer(ctx context.Context, s *Snapshot, starts []timeline.Sta
 // end deletes a StartReview whose time is over, or which is one too many. It refuses one that may not be answered yet.
 func (r *reviews) end(ctx context.Context, review *musterv1alpha1.StartReview, now time.Time) {
 	if review.Status.Answer == "" && now.Sub(review.CreationTimestamp.Time) < keptFor {
-		r.write(ctx, review, inWords(musterv1alpha1.StartRefused,
+		r.write(ctx, review, startreview.InWords(musterv1alpha1.StartRefused,
 			fmt.Sprintf("%d StartReviews of a namespace are answered in a minute, and there were more: ask again in a minute", answersOfMinute)))
 		return
 	}
@@ -235,9 +235,4 @@ func (r *reviews) write(ctx context.Context, review *musterv1alpha1.StartReview,
 func (r *reviews) queue(name string) *schedulingv1beta1.Queue {
 	queue, _ := r.tracker.Feed.Queues.Get(name) // a lister has no other error
 	return queue
-}
-
-// inWords is an answer without a plan.
-func inWords(answer musterv1alpha1.StartAnswer, message string) *musterv1alpha1.StartReviewStatus {
-	return &musterv1alpha1.StartReviewStatus{Answer: answer, Message: text.Cut(message, text.MaxMessage)}
 }

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	clienttesting "k8s.io/client-go/testing"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
@@ -34,6 +34,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/runtimes"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/startreview"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/pkg/timeline"
 )
@@ -207,7 +208,7 @@ var answers = map[string]struct {
 	"another type":     {raw: `{"spec": {"tasks": 3}}`, answer: musterv1alpha1.StartsNever, says: "it is no Job"},
 	"no Job at all":    {raw: `[]`, answer: musterv1alpha1.StartsNever, says: "it is no Job"},
 	"of another place": {raw: `{"metadata": {"namespace": "other"}, "spec": {}}`, answer: musterv1alpha1.StartsNever, says: "the Job is for namespace other"},
-	"a large one": {raw: `{"metadata": {"annotations": {"a": "` + strings.Repeat("x", mostBytes) + `"}}}`, answer: musterv1alpha1.StartRefused,
+	"a large one": {raw: `{"metadata": {"annotations": {"a": "` + strings.Repeat("x", 64<<10) + `"}}}`, answer: musterv1alpha1.StartRefused,
 		says: "at most 64 are answered: leave out scripts and data"},
 	"a gang as large as can be": {job: jobOf(batchv1alpha1.MaxReplicas).Obj(), answer: musterv1alpha1.StartsNever, says: "it would never start"},
 }
@@ -343,7 +344,7 @@ func drawJob(t *rapid.T, name string) *batchv1alpha1.Job {
 // create has a Job come, as muster-controller makes its objects.
 func (w *world) create(t tester, job *batchv1alpha1.Job) *schedulingv1beta1.PodGroup {
 	job = defaults.Job(job, "")
-	priorityOf := (&cluster{classValue: w.tr.ClassValue}).priorityOf
+	priorityOf := (&startreview.Cluster{ClassValue: w.tr.ClassValue}).PriorityOf
 	group := build.PodGroup(job, priorityOf, build.Additions{})
 	group.UID, group.CreationTimestamp, group.Status.Phase = types.UID(job.Name), metav1.NewTime(w.clock.Now()), schedulingv1beta1.PodGroupInqueue
 	w.tr.SetPodGroup(group)
