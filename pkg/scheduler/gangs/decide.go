@@ -273,8 +273,8 @@ func (c *Decisions) waitInBook(g *gang.Group, s *Snapshot, d *placement.Decision
 		c.t.WaitList.Book.HasQuota(g.Key, claim)
 		c.t.WaitList.Held.Taken = true // it may need less of nodes than before
 		c.t.WaitList.Book.WaitForRoom(g.Key, rank, state.NeedOf(d.Shortfall), now)
-		if s.Problem.Reserve && s.Problem.OnlyWithStart && d.Reserve == nil { // else it would be asked for again and again
-			d.NoStart = true
+		if s.Problem.Reserve && d.Reserve == nil { // else it would be asked for again and again
+			d.NoStart, d.NoPlaces = s.Problem.OnlyWithStart, !s.Problem.OnlyWithStart
 		}
 		c.t.WaitList.ReserveNodes(g, d, now)
 	}
