@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,8 +51,12 @@ type Objects struct {
 // source is one kind.
 type source struct {
 	cache.SharedIndexInformer
-	absent atomic.Bool // the API server does not serve it, or not to us
+	absent atomic.Bool               // the API server does not serve it, or not to us
+	failed atomic.Pointer[time.Time] // the first other failure
 }
+
+// kueuePatience is how long Topologies of Kueue may fail to be read. Kueue may be half removed, and gangs must not wait for it for ever.
+const kueuePatience = 30 * time.Second
 
 // Start follows the objects until the context ends. It returns at once. changed is called for each object that comes, goes or has another
 // spec, and must return soon.
@@ -85,6 +90,7 @@ func (s *source) prepare(changed func()) error {
 	// The reflector tries again, at last every half minute or so. So a kind that is installed later is found.
 	err := s.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			s.failed.CompareAndSwap(nil, new(time.Now()))
 			cache.DefaultWatchErrorHandler(ctx, r, err)
 			return
 		}
@@ -107,9 +113,23 @@ func (s *source) prepare(changed func()) error {
 	return err
 }
 
-// Synced tells whether each kind has been read, or cannot be.
-func (o *Objects) Synced() bool {
-	return !slices.ContainsFunc(o.sources(), func(s *source) bool { return !s.HasSynced() && !s.absent.Load() })
+// Synced tells whether each kind has been read, or cannot be. One version of Kueue's is enough, as all have the same objects.
+func (o *Objects) Synced() bool { return o.syncedAt(time.Now()) }
+
+func (o *Objects) syncedAt(now time.Time) bool {
+	for _, s := range []*source{o.hyperNodes, o.topologies} {
+		if !s.HasSynced() && !s.absent.Load() {
+			return false
+		}
+	}
+	return slices.ContainsFunc(o.kueue, func(s *source) bool { return s.HasSynced() }) ||
+		!slices.ContainsFunc(o.kueue, func(s *source) bool { return !s.absent.Load() && !s.hasFailed(now) })
+}
+
+// hasFailed says whether a kind has failed to be read for long.
+func (s *source) hasFailed(now time.Time) bool {
+	first := s.failed.Load()
+	return first != nil && now.Sub(*first) >= kueuePatience
 }
 
 // HyperNodes are all HyperNodes, by name.

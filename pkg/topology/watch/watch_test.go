@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -100,6 +102,28 @@ func TestAKindThatIsMissingHoldsNothingUp(t *testing.T) {
 	served.Store(true)
 	<-changes
 	assert.Len(t, o.HyperNodes(), 1)
+}
+
+// TestKueueThatFailsHoldsNothingUp: one version that is read is enough. If none is, the others are waited for no longer than the patience.
+func TestKueueThatFailsHoldsNothingUp(t *testing.T) {
+	for name, failing := range map[string][]string{"one version": {"v1beta1"}, "all versions": {"v1beta1", "v1beta2"}} {
+		t.Run(name, func(t *testing.T) {
+			foreign := fakeForeign(kueueTopology("v1beta2", "k", "rack"))
+			foreign.PrependReactor("list", "topologies", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				return slices.Contains(failing, action.GetResource().Version), nil, apierrors.NewInternalError(errors.New("the webhook is down"))
+			})
+			o, err := Start(t.Context(), musterfake.NewSimpleClientset(), foreign, func() {})
+			require.NoError(t, err)
+			if len(failing) < len(Kueue) {
+				require.Eventually(t, o.Synced, patience, time.Millisecond)
+				assert.Len(t, o.Lists(), 1)
+				return
+			}
+			begun := time.Now()
+			require.Eventually(t, func() bool { return o.syncedAt(time.Now().Add(kueuePatience)) }, patience, time.Millisecond)
+			assert.False(t, o.syncedAt(begun), "it may recover")
+		})
+	}
 }
 
 // TestAStatusIsNoChange: the controller writes it, and the scheduler must not begin anew for it.
