@@ -210,6 +210,7 @@ func (c *Decisions) begin(g *gang.Group, s *Snapshot, d *placement.Decision) (ac
 		activate = nil // one after the other
 	}
 	g.Attempt, g.Scout, g.Refusal = a, gang.Scout{}, nil
+	c.t.WaitList.ForDomain.Delete(g.Key)
 	c.t.Attempting[g.Key] = g
 	c.t.WaitList.Book.Attempts(g.Key, a.Certain)
 	c.t.AssumeQuota(g)
@@ -241,7 +242,7 @@ func (c *Decisions) refuse(g *gang.Group, s *Snapshot, d *placement.Decision) {
 	c.observeDecision(s, level, result)
 	g.Refusal, g.TurnedAway, g.Scout = no, true, gang.Scout{UID: s.scout}
 	if s.Problem.Topology != nil || s.NoTopology != "" {
-		c.t.Topology.waiting.Insert(g.Key)
+		c.t.WaitList.ForDomain.Insert(g.Key)
 	}
 	stale := c.isStale(g, s, d)
 	c.t.Apply(g, c.waitInBook(g, s, d, now)) // first, so that the room it frees wakes only gangs that waited before

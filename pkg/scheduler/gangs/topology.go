@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -32,11 +31,10 @@ type Topology struct {
 	t       *state.State
 	objects TopologyObjects // nil if none are watched
 	nodes   corelisters.NodeLister
-	tree    *topology.Tree      // nil if it must be made again
-	waiting sets.Set[state.Key] // gangs with a topology that wait
+	tree    *topology.Tree // nil if it must be made again
 }
 
-func newTopology(t *state.State) *Topology { return &Topology{t: t, waiting: sets.New[state.Key]()} }
+func newTopology(t *state.State) *Topology { return &Topology{t: t} }
 
 // Use takes over where the objects and nodes are read.
 func (n *Topology) Use(objects TopologyObjects, nodes corelisters.NodeLister) {
@@ -50,12 +48,10 @@ func (n *Topology) Changed() {
 	n.t.Lock()
 	defer n.t.Unlock()
 	n.tree = nil
-	for key := range n.waiting {
-		if g := n.t.Gangs[key]; g != nil {
-			n.t.Apply(g, gang.Only(gang.ToWake))
-		}
+	for key := range n.t.Waiting.ForDomain {
+		n.t.Apply(n.t.Gangs[key], gang.Only(gang.ToWake))
 	}
-	n.waiting.Clear()
+	n.t.Waiting.ForDomain.Clear()
 }
 
 // nodeHandler notes which nodes there are, and what their labels are. A heartbeat changes nothing.

@@ -6,8 +6,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/topology"
 )
 
 // TestAStarvingGangWithoutPlacesLeavesItsTurn: a decision may find neither places to reserve nor a reason why there are none. Members that run in
@@ -25,4 +32,69 @@ func TestAStarvingGangWithoutPlacesLeavesItsTurn(t *testing.T) {
 	q.clock.Step(time.Hour)
 	dispatch.NewDispatcher(q.Tracker).Tick()
 	assert.True(t, first.Refusal.Woken, "places are looked for later")
+}
+
+// network are HyperNodes of tier 1, each of one node of its name. They have been read, or not.
+type network struct {
+	names  []string
+	unread bool
+}
+
+func (n *network) HyperNodes() (all []topology.HyperNode) {
+	for _, name := range n.names {
+		all = append(all, topology.HyperNode{Name: name, Tier: 1, TierName: "rack", Members: []topology.Member{{Type: topology.NodeMember, Exact: name}}})
+	}
+	return all
+}
+
+func (*network) Lists() []topology.Labels {
+	return []topology.Labels{{Kind: "NetworkTopology", Name: "labels", Levels: []topology.Level{{Key: "block", Tier: 2}}}}
+}
+
+func (n *network) Synced() bool { return !n.unread }
+
+// withNetwork is a tracker that has read a network, and nodes a and b. It has a gang of two pods that must be in one domain of tier 1, and
+// surplus.
+func withNetwork(t *testing.T, seen *network) (tr *gangs.Tracker, nodes cache.Indexer, pods []*corev1.Pod) {
+	t.Helper()
+	tr = openTracker(t)
+	nodes = cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	for _, name := range []string{"a", "b"} {
+		require.NoError(t, nodes.Add(mustertesting.MakeNode(name).Obj()))
+	}
+	tr.Topology.Use(seen, corelisters.NewNodeLister(nodes))
+	group := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+	group.Spec.NetworkTopology = &schedulingv1beta1.NetworkTopologySpec{Mode: schedulingv1beta1.HardNetworkTopologyMode, HighestTierAllowed: new(1)}
+	tr.SetPodGroup(group)
+	for _, name := range []string{"m0", "m1", "m2"} {
+		pods = append(pods, memberNamed(name).Obj())
+		tr.SetPod(pods[len(pods)-1])
+	}
+	return tr, nodes, pods
+}
+
+// TestNoGangIsKeptThatWaitsForNoDomain: one that has started, and one that is gone.
+func TestNoGangIsKeptThatWaitsForNoDomain(t *testing.T) {
+	for name, end := range map[string]func(*gangs.Tracker, []*corev1.Pod){
+		"it starts": func(tr *gangs.Tracker, pods []*corev1.Pod) {
+			tr.Gangs[theGang].Refusal.Woken = true
+			require.Empty(t, tr.Gate(pods[0]))
+			begin(t, tr, pods[0], nil)
+		},
+		"it is deleted": func(tr *gangs.Tracker, pods []*corev1.Pod) {
+			tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			for _, pod := range pods {
+				tr.DeletePod(pod)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, _, pods := withNetwork(t, &network{names: []string{"a"}})
+			require.Empty(t, tr.Gate(pods[0]))
+			refuse(t, tr, pods[0], "no domain")
+			require.Len(t, tr.WaitList.ForDomain, 1)
+			end(tr, pods)
+			assert.Empty(t, tr.WaitList.ForDomain)
+		})
+	}
 }

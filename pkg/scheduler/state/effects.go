@@ -128,6 +128,7 @@ func (t *State) dropIfEmpty(g *gang.Group) {
 	t.Waiting.Book.Forget(g.Key)
 	t.charges.Gangs.Delete(g.Key)
 	t.Waiting.Held.Gangs.Delete(g.Key)
+	t.Waiting.ForDomain.Delete(g.Key)
 	delete(t.Waiting.Sharing.Gangs, g.Key)
 	delete(t.Gangs, g.Key)
 }

@@ -22,6 +22,8 @@ type waiting struct {
 	// Ready are single pods and surplus and are to be tried again.
 	Ready map[types.UID]*corev1.Pod
 	Held  held
+	// ForDomain are gangs whose members wait for a domain of the network.
+	ForDomain sets.Set[Key]
 	// Sharing is about surplus of gangs of the same priority.
 	Sharing sharing
 }
@@ -30,6 +32,7 @@ func newWaiting() *waiting {
 	return &waiting{
 		Book: reservations.New[Key](), Seats: map[Key]*gang.Group{}, PodSeats: map[types.UID]*PodSeat{}, Ready: map[types.UID]*corev1.Pod{},
 		Held: held{Gangs: sets.New[Key](), Pods: map[types.UID]*corev1.Pod{}}, Sharing: newSharing(),
+		ForDomain: sets.New[Key](),
 	}
 }
 
