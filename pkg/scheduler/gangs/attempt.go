@@ -56,6 +56,7 @@ func (t *store) Enter(pod *corev1.Pod) state.Entry {
 	case g.Seated():
 		entry.Role, entry.Holds = state.Single, t.WaitList.HoldsAgainst(g, pod)
 		entry.Together = t.groupOf(g, m)
+		t.Apply(nil, t.Topology.surplusWaits(g, pod, entry.Near))
 	default:
 		entry.Role = state.Scout
 	}

@@ -43,13 +43,18 @@ func (n *Topology) Use(objects TopologyObjects, nodes corelisters.NodeLister) {
 	n.objects, n.nodes = objects, nodes
 }
 
-// Changed notes that objects have changed. Gangs that wait for a domain are decided again.
+// Changed notes that objects have changed. Gangs that wait for a domain are decided again, and their surplus is tried again.
 func (n *Topology) Changed() {
 	n.t.Lock()
 	defer n.t.Unlock()
 	n.tree = nil
 	for key := range n.t.Waiting.ForDomain {
-		n.t.Apply(n.t.Gangs[key], gang.Only(gang.ToWake))
+		g, e := n.t.Gangs[key], gang.Only(gang.ToWake)
+		if g.Seated() {
+			g.TurnedAway = true
+			e.Add(gang.Only(gang.ToLook))
+		}
+		n.t.Apply(g, e)
 	}
 	n.t.Waiting.ForDomain.Clear()
 }
@@ -220,4 +225,16 @@ func (n *Topology) limitFor(g *gang.Group, m *gang.Member) *placement.Near {
 		return &placement.Near{Missing: missing}
 	}
 	return asked.NearFor(m)
+}
+
+// surplusWaits notes that a surplus pod is tried within bounds. If it finds no node in them, a change of the topology may help it.
+func (n *Topology) surplusWaits(g *gang.Group, pod *corev1.Pod, near *placement.Near) (e gang.Effects) {
+	if near == nil {
+		return e
+	}
+	n.t.Waiting.ForDomain.Insert(g.Key)
+	if near.Missing != "" && n.current() == nil {
+		return n.t.TryAgain(pod, readPause)
+	}
+	return e
 }

@@ -11,8 +11,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/pkg/topology"
 )
@@ -71,6 +73,48 @@ func withNetwork(t *testing.T, seen *network) (tr *gangs.Tracker, nodes cache.In
 		tr.SetPod(pods[len(pods)-1])
 	}
 	return tr, nodes, pods
+}
+
+// seat has the minimum of a gang bound to node a.
+func seat(t *testing.T, tr *gangs.Tracker, pods []*corev1.Pod) {
+	t.Helper()
+	setPods(tr, on(pods[0], "a"), on(pods[1], "a"))
+	require.Contains(t, toLookAt(tr), theGang)
+	dispatch.NewDispatcher(tr).NextActions(theGang)
+	require.Equal(t, gang.Running, phaseOf(tr, theGang))
+	toLookAt(tr)
+}
+
+// TestAChangeOfTheNetworkHelpsSurplus: its members run beyond the bound, no tier has the name, or its domain is full.
+func TestAChangeOfTheNetworkHelpsSurplus(t *testing.T) {
+	for name, names := range map[string][]string{"no topology": nil, "another domain": {"b"}, "a full domain": {"a", "b"}} {
+		t.Run(name, func(t *testing.T) {
+			seen := &network{names: names}
+			tr, _, pods := withNetwork(t, seen)
+			seat(t, tr, pods)
+			require.Empty(t, tr.Gate(pods[2]))
+			require.NotNil(t, tr.Enter(pods[2]).Near)
+			require.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate)
+			seen.names = []string{"a"}
+			tr.Topology.Changed()
+			assert.Contains(t, toLookAt(tr), theGang)
+			assert.Equal(t, []string{"m2"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
+		})
+	}
+}
+
+// TestSurplusIsTriedAgainUntilTheNetworkIsRead: no event tells that a kind does not exist.
+func TestSurplusIsTriedAgainUntilTheNetworkIsRead(t *testing.T) {
+	seen := &network{names: []string{"a"}, unread: true}
+	tr, _, pods := withNetwork(t, seen)
+	seat(t, tr, pods)
+	for range 3 {
+		require.Contains(t, tr.Enter(pods[2]).Near.Missing, "has not been read yet")
+		assert.Equal(t, []string{"m2"}, namesOf(dispatch.NewDispatcher(tr).NextActions(state.ReadyKey).Activate))
+	}
+	seen.unread = false
+	require.Empty(t, tr.Enter(pods[2]).Near.Missing)
+	assert.Empty(t, dispatch.NewDispatcher(tr).NextActions(state.ReadyKey).Activate)
 }
 
 // TestNoGangIsKeptThatWaitsForNoDomain: one that has started, and one that is gone.
