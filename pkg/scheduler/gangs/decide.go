@@ -43,6 +43,7 @@ type Snapshot struct {
 	wants    resources.List // of its queue; nil where no quota is enforced
 	changes  int            // of the gang
 	released int            // how often held room had been given back then
+	network  int            // how often the topology of the network had changed then
 	begun    time.Time
 	retryIn  time.Duration // when places to reserve may be chosen again
 	unwoken  bool          // the gang is decided without an event that could help it
@@ -88,6 +89,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	}
 	c.addReserved(g, s)
 	s.Problem.Topology, s.NoTopology = c.t.Topology.of(g)
+	s.network = c.t.Topology.changes
 	wants := gang.Requests(members)
 	s.TooMuch = wants.Validate()
 	if s.TooMuch == nil && c.t.Quota.Enforced && s.account != "" {
@@ -297,7 +299,7 @@ func mayFitWithHeld(s *Snapshot, d *placement.Decision) bool {
 // isStale says whether the snapshot is out of date. The gang has changed, or a shortage whose end no event reports.
 func (c *Decisions) isStale(g *gang.Group, s *Snapshot, d *placement.Decision) bool {
 	switch {
-	case g.Changes != s.changes:
+	case g.Changes != s.changes, c.t.WaitList.ForDomain.Has(g.Key) && s.network != c.t.Topology.changes:
 		return true
 	case s.Lacks != nil:
 		return c.t.Quota.QuotaFor(g, s.wants) == nil

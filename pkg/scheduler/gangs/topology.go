@@ -32,6 +32,7 @@ type Topology struct {
 	objects TopologyObjects // nil if none are watched
 	nodes   corelisters.NodeLister
 	tree    *topology.Tree // nil if it must be made again
+	changes int            // of the objects, and of nodes and their labels
 }
 
 func newTopology(t *state.State) *Topology { return &Topology{t: t} }
@@ -48,6 +49,7 @@ func (n *Topology) Changed() {
 	n.t.Lock()
 	defer n.t.Unlock()
 	n.tree = nil
+	n.changes++
 	for key := range n.t.Waiting.ForDomain {
 		g, e := n.t.Gangs[key], gang.Only(gang.ToWake)
 		if g.Seated() {

@@ -142,3 +142,18 @@ func TestNoGangIsKeptThatWaitsForNoDomain(t *testing.T) {
 		})
 	}
 }
+
+// TestAChangeDuringADecisionIsNotLost: the decision was on the tree before it.
+func TestAChangeDuringADecisionIsNotLost(t *testing.T) {
+	for name, unread := range map[string]bool{"a tree": false, "no tree": true} {
+		t.Run(name, func(t *testing.T) {
+			tr, _, pods := withNetwork(t, &network{names: []string{"a"}, unread: unread})
+			require.Empty(t, tr.Gate(pods[0]))
+			s := tr.Decisions.Snapshot(pods[0])
+			tr.Topology.Changed()
+			_, ok := tr.Decisions.Commit(s, no(s, "no domain", pods[0], "NodeResourcesFit"))
+			require.True(t, ok)
+			assert.True(t, tr.Gangs[theGang].Refusal.Woken)
+		})
+	}
+}
