@@ -108,7 +108,7 @@ func (f *Feed) start(ctx context.Context, handle fwk.Handle) error {
 	}{
 		{core.Core().V1().Pods().Informer(), HandlerFor(f.t.SetPod, f.t.DeletePod)},
 		{core.Core().V1().Nodes().Informer(), HandlerFor(nodes.Set, nodes.Delete)},
-		{core.Core().V1().Nodes().Informer(), f.t.Topology.nodeHandler()},
+		{core.Core().V1().Nodes().Informer(), f.t.Topology.NodeHandler()},
 		{ours.Scheduling().V1beta1().PodGroups().Informer(), HandlerFor(f.t.SetPodGroup, f.t.DeletePodGroup)},
 		{ours.Scheduling().V1beta1().Queues().Informer(), HandlerFor(f.t.SetQueue, f.t.DeleteQueue)},
 		{classes.Informer(), cache.ResourceEventHandlerFuncs{}},

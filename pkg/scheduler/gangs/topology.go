@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -31,8 +32,9 @@ type Topology struct {
 	t       *state.State
 	objects TopologyObjects // nil if none are watched
 	nodes   corelisters.NodeLister
-	tree    *topology.Tree // nil if it must be made again
-	changes int            // of the objects, and of nodes and their labels
+	tree    *topology.Tree   // nil if it must be made again
+	inUse   sets.Set[string] // the labels of nodes that the tree depends on
+	changes int              // of the objects, and of nodes and their labels
 }
 
 func newTopology(t *state.State) *Topology { return &Topology{t: t} }
@@ -48,6 +50,10 @@ func (n *Topology) Use(objects TopologyObjects, nodes corelisters.NodeLister) {
 func (n *Topology) Changed() {
 	n.t.Lock()
 	defer n.t.Unlock()
+	n.changed()
+}
+
+func (n *Topology) changed() {
 	n.tree = nil
 	n.changes++
 	for key := range n.t.Waiting.ForDomain {
@@ -61,15 +67,34 @@ func (n *Topology) Changed() {
 	n.t.Waiting.ForDomain.Clear()
 }
 
-// nodeHandler notes which nodes there are, and what their labels are. A heartbeat changes nothing.
-func (n *Topology) nodeHandler() cache.ResourceEventHandler {
+// relabeled notes that the labels of a node have changed. Only those that the tree depends on count. If there is no tree, all labels are yet to be
+// read.
+func (n *Topology) relabeled(before, after map[string]string) {
+	n.t.Lock()
+	defer n.t.Unlock()
+	if n.tree == nil {
+		return
+	}
+	for key := range n.inUse {
+		was, had := before[key]
+		if is, has := after[key]; is != was || has != had {
+			n.changed()
+			return
+		}
+	}
+}
+
+// NodeHandler notes which nodes there are, and what their labels are. A heartbeat changes nothing.
+func (n *Topology) NodeHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { n.Changed() },
 		UpdateFunc: func(old, now any) {
 			before, ok := old.(*corev1.Node)
 			after, isNode := now.(*corev1.Node)
-			if !ok || !isNode || !maps.Equal(before.Labels, after.Labels) {
+			if !ok || !isNode {
 				n.Changed()
+			} else if !maps.Equal(before.Labels, after.Labels) {
+				n.relabeled(before.Labels, after.Labels)
 			}
 		},
 		DeleteFunc: func(any) { n.Changed() },
@@ -90,7 +115,8 @@ func (n *Topology) current() *topology.Tree {
 		for i, node := range all {
 			nodes[i] = topology.Node{Name: node.Name, Labels: node.Labels}
 		}
-		n.tree = topology.Build(n.objects.HyperNodes(), n.objects.Lists(), nodes)
+		hyperNodes, lists := n.objects.HyperNodes(), n.objects.Lists()
+		n.tree, n.inUse = topology.Build(hyperNodes, lists, nodes), topology.LabelsInUse(hyperNodes, lists)
 	}
 	return n.tree
 }

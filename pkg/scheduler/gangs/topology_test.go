@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -156,4 +157,27 @@ func TestAChangeDuringADecisionIsNotLost(t *testing.T) {
 			assert.True(t, tr.Gangs[theGang].Refusal.Woken)
 		})
 	}
+}
+
+// TestLabelsThatNameNoDomainChangeNothing: the tree is kept, and no gang is decided again.
+func TestLabelsThatNameNoDomainChangeNothing(t *testing.T) {
+	tr, nodes, pods := withNetwork(t, &network{names: []string{"a"}})
+	require.Empty(t, tr.Gate(pods[0]))
+	refuse(t, tr, pods[0], "no domain")
+	handler, node := tr.Topology.NodeHandler(), mustertesting.MakeNode("b").Obj()
+	relabel := func(key, value string) {
+		before := node
+		node = node.DeepCopy()
+		metav1.SetMetaDataLabel(&node.ObjectMeta, key, value)
+		require.NoError(t, nodes.Update(node))
+		handler.OnUpdate(before, node)
+	}
+	tree := tr.Topology.Known()
+	require.NotNil(t, tree)
+	relabel("feature.node.kubernetes.io/cpu", "fast")
+	assert.Same(t, tree, tr.Topology.Known())
+	assert.False(t, tr.Gangs[theGang].Refusal.Woken)
+	relabel("block", "one")
+	assert.Equal(t, "one", tr.Topology.Known().PathOf("b"))
+	assert.True(t, tr.Gangs[theGang].Refusal.Woken)
 }
