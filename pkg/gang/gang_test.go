@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -240,6 +241,7 @@ func TestCountsAreWhatCountingGives(t *testing.T) {
 					func(m *Member) {
 						m.Terminating = rapid.Bool().Draw(t, "terminating")
 						m.BoundFor = types.UID(rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "boundFor"))
+						m.Pod.Status.NominatedNodeName = rapid.SampledFrom([]string{"", "n"}).Draw(t, "nominated")
 					}))
 			case 1:
 				g.Remove(types.UID(uid))
@@ -254,6 +256,7 @@ func TestCountsAreWhatCountingGives(t *testing.T) {
 			assert.Equal(t, g.current, kept.current)
 			assert.Equal(t, g.states, kept.states)
 			assert.Equal(t, g.total, kept.total)
+			assert.Equal(t, slices.ContainsFunc(g.Members(), func(m *Member) bool { return m.Pod.Status.NominatedNodeName != "" }), kept.HasNominated())
 			for _, name := range []string{"a", "b", "c"} {
 				assert.Equal(t, g.tasks[name], kept.tasks[name])
 			}
