@@ -81,6 +81,8 @@ type Choice struct {
 	AwaitsOwn bool
 	// Start is when what runs there will have ended; zero if that is not known.
 	Start time.Time
+	// Length is how long the gang is expected to run; 0 if that is not known.
+	Length time.Duration
 }
 
 // On says whether room is reserved on a node.
@@ -193,7 +195,7 @@ func (b *Book[K]) ReserveNodes(key K, c Choice, now time.Time) {
 	if !c.Start.IsZero() {
 		w.outlook.retries = 0
 		if w.outlook.start.IsZero() {
-			w.outlook.start = c.Start
+			w.outlook.start, w.outlook.slack = c.Start, max(c.Start.Sub(now), c.Length)
 		}
 	}
 	b.nodes[queue] = next

@@ -237,14 +237,36 @@ func TestAStarvingGangWhoseStartIsWrongNeedsNone(t *testing.T) {
 	b.SetBounds(Bounds{Starts: true, Age: time.Minute})
 	b.WaitForRoom("g", in("a", 0), nil, at(0))
 	b.ReserveNodes("g", starting("n", 100), at(0))
-	for seconds, noStart := range map[int]bool{30: false, 90: false, 159: false, 160: true, 1000: true} {
+	for seconds, noStart := range map[int]bool{30: false, 90: false, 199: false, 200: true, 1000: true} {
 		assert.Equal(t, noStart, b.StandingOf("g", at(seconds)).NoStart, "after %d s", seconds)
 	}
-	b.ReserveNodes("g", starting("n", 500), at(155))
+	b.ReserveNodes("g", starting("n", 500), at(195))
 	b.TakeEvents()
-	b.Tick(at(160))
+	b.Tick(at(200))
 	assert.Equal(t, []string{"g"}, b.TakeEvents().Decide, "though its start has not come")
-	b.ReserveNodes("g", on("n"), at(160))
-	assert.True(t, b.ReservedFor("g").HoldsAgainst(startIn("b"), at(161), true))
+	b.ReserveNodes("g", on("n"), at(200))
+	assert.True(t, b.ReservedFor("g").HoldsAgainst(startIn("b"), at(201), true))
 	assert.Equal(t, []string{"g"}, keepers(b, "b"), "it has its turn against all queues")
+}
+
+// TestALateGangIsWrongInProportion: it may be late by as long as it was to wait, or as it is to run.
+func TestALateGangIsWrongInProportion(t *testing.T) {
+	for name, c := range map[string]struct {
+		length  time.Duration
+		wrongAt int // seconds; its first start is at 7200, and it began to wait at 0
+	}{
+		"it was to wait for two hours": {0, 2 * 7200},
+		"it runs for three hours":      {3 * time.Hour, 7200 + 3*3600},
+		"it runs for a minute":         {time.Minute, 2 * 7200},
+	} {
+		b := withStarts()
+		b.SetBounds(Bounds{Starts: true, Age: time.Minute})
+		b.WaitForRoom("g", in("a", 0), nil, at(0))
+		first := starting("n", 7200)
+		first.Length = c.length
+		b.ReserveNodes("g", first, at(0))
+		b.ReserveNodes("g", starting("n", 9000), at(7000))
+		assert.False(t, b.StandingOf("g", at(c.wrongAt-1)).NoStart, name)
+		assert.True(t, b.StandingOf("g", at(c.wrongAt)).NoStart, name)
+	}
 }

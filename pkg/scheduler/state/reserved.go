@@ -43,7 +43,7 @@ func (w *WaitList) ReserveNodes(g *gang.Group, d *placement.Decision, now time.T
 	case d.Reserve != nil:
 		w.Book.ReserveNodes(g.Key, reservations.Choice{
 			Places: d.Reserve.Of, Amounts: amountsOf(d.Members, d.Reserve.Of), Avoid: d.Reserve.Avoid, AwaitsOwn: d.Reserve.AwaitsOwn,
-			Start: d.Reserve.Start,
+			Start: d.Reserve.Start, Length: w.t.EstimateOf(g).For,
 		}, now)
 	case d.NoStart:
 		w.Book.NoStart(g.Key, now)
