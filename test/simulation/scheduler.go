@@ -178,6 +178,10 @@ func serve(a *API, client *clienttesting.Fake, intercept clienttesting.ReactionF
 	store := clienttesting.ObjectReaction(a)
 	client.AddReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		switch {
+		case action.Matches("patch", "pods/status"):
+			if pod, handled, err := a.patchConditions(action.(clienttesting.PatchAction)); handled {
+				return true, pod, err
+			}
 		case action.Matches("create", "pods/binding"), action.GetSubresource() == "binding":
 			return true, nil, a.Bind(action.(clienttesting.CreateAction).GetObject().(*corev1.Binding))
 		case action.GetSubresource() == "eviction":

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -125,14 +126,18 @@ func run(t *testing.T, o *options) error {
 		return err
 	}
 	fmt.Println()
+	if err := printGoals(os.Stdout, rows); err != nil {
+		return err
+	}
+	fmt.Println()
 	return printSizes(os.Stdout, rows)
 }
 
 func parse(args []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("traces", flag.ContinueOnError)
-	quick := flags.Bool("quick", false, "one load")
-	flags.IntVar(&o.jobs, "jobs", 400, "jobs of each trace")
+	quick := flags.Bool("quick", false, "one load, and fewer jobs")
+	flags.IntVar(&o.jobs, "jobs", 0, "jobs of each trace; 300 by default, 200 with --quick")
 	flags.StringVar(&o.trace, "trace", "", "a compressed table to replay instead, with the columns submit_s, run_s, gang_size, pod_gpu and queue")
 	flags.IntVar(&o.thin, "thin", 1, "keep one of so many jobs of one CPU or GPU of --trace")
 	flags.DurationVar(&o.from, "from", 0, "leave out the jobs of --trace that were submitted before")
@@ -145,11 +150,12 @@ func parse(args []string) (*options, error) {
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	o.loads = []float64{0.8, 0.9, 0.95}
-	o.workload = *workload
+	o.loads, o.workload = []float64{0.8, 0.9, 0.95}, *workload
+	usual := 300
 	if *quick {
-		o.loads = []float64{0.9}
+		o.loads, usual = []float64{0.9}, 200
 	}
+	o.jobs = cmp.Or(o.jobs, usual)
 	if o.thin < 1 {
 		return nil, errors.New("--thin must be at least 1")
 	}

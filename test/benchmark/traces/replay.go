@@ -29,8 +29,8 @@ const (
 	namespace = metav1.NamespaceDefault
 	// unit is the resource that jobs ask for and nodes have.
 	unit = "cpu"
-	// tidyEvery is after how many jobs the API server forgets what all watchers have seen.
-	tidyEvery = 100
+	// tidyEvery is after how long the API server forgets what all watchers have seen.
+	tidyEvery = time.Hour
 )
 
 // Cluster is what the jobs run on: nodes that are alike.
@@ -106,6 +106,7 @@ func replayInBubble(cluster Cluster, jobs []Job, rule Rule, how manner) ([]Ran, 
 	ended := make(chan error, 1)
 	options := simulation.Options{Profile: *profile, Intercept: r.intercept, WithoutMetrics: !how.withMetrics}
 	go func() { ended <- r.schedule(ctx, options, how.look) }()
+	go r.tidy(ctx)
 	played := make(chan error, 1)
 	go func() { played <- r.play(jobs, rule) }()
 	select {
@@ -200,13 +201,22 @@ func (r *replay) play(jobs []Job, rule Rule) error {
 		if rule.InOrder {
 			<-gang.started
 		}
-		if i%tidyEvery == 0 {
+	}
+	<-r.done
+	return nil
+}
+
+// tidy has the API server forget what all watchers have seen, again and again. Else a long replay would keep gigabytes.
+func (r *replay) tidy(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(tidyEvery):
 			r.rest()
 			r.api.Forget()
 		}
 	}
-	<-r.done
-	return nil
 }
 
 // submit creates the PodGroup of a job, admitted, and its pods.

@@ -172,6 +172,22 @@ func TestFigures(t *testing.T) {
 	}, figures.BySize)
 }
 
+func TestGoalsAreComparedWithTodaysRule(t *testing.T) {
+	row := func(rule string, use float64, mean time.Duration) Row {
+		return Row{Workload: "lublin", Load: 0.9, Rule: rule, Figures: Figures{Use: use, Mean: mean}}
+	}
+	var out strings.Builder
+	rows := []Row{row("EASY by history", 0.85, 50*time.Second), row(today, 0.5, 100*time.Second), row("first in, first out", 0.1, time.Hour)}
+	require.NoError(t, printGoals(&out, rows))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 3)
+	assert.Regexp(t, "use +at least 0.84 +EASY by history +0.85 *$", lines[1])
+	assert.Regexp(t, "at most 0.30 +EASY by history +0.50 +missed$", lines[2])
+	out.Reset()
+	require.NoError(t, printGoals(&out, rows[:1]))
+	assert.Equal(t, 1, strings.Count(out.String(), "\n"), "there is nothing to compare with")
+}
+
 func TestThePictureHasABarForEachClassAndRule(t *testing.T) {
 	figures := Figures{BySize: []Class{{Sizes: "1", Mean: time.Minute}, {Sizes: "2 to 8", Mean: 2 * time.Hour}}}
 	drawn := picture([]Row{
