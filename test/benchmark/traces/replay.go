@@ -125,6 +125,9 @@ func (r *replay) schedule(ctx context.Context, options simulation.Options, look 
 		s, err := simulation.Start(life, r.api, options)
 		if err != nil {
 			end()
+			if ctx.Err() != nil {
+				return nil // all jobs have ended while it started
+			}
 			return err
 		}
 		ended := make(chan struct{})
