@@ -535,3 +535,16 @@ func TestTheInformerKeepsLittle(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, kept.(*musterv1alpha1.StartReview).Spec.Job.Raw)
 }
+
+// TestOnlyTheReviewThatWasSeenIsDeleted: another of its name may have been created meanwhile.
+func TestOnlyTheReviewThatWasSeenIsDeleted(t *testing.T) {
+	review := &musterv1alpha1.StartReview{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "ns", UID: "seen"}}
+	review.Status.Answer = musterv1alpha1.StartRefused
+	client := musterfake.NewSimpleClientset(review)
+	(&reviews{client: client}).end(t.Context(), review, now)
+	require.Len(t, client.Actions(), 1)
+	deletion, isDeletion := client.Actions()[0].(clienttesting.DeleteAction)
+	require.True(t, isDeletion)
+	require.NotNil(t, deletion.GetDeleteOptions().Preconditions)
+	assert.Equal(t, review.UID, *deletion.GetDeleteOptions().Preconditions.UID)
+}
