@@ -27,8 +27,12 @@ import (
 	"github.com/muster-sched/muster/pkg/text"
 )
 
-// mostBytes is how large an object is that a StartReview asks about.
-const mostBytes = 64 << 10
+const (
+	// mostBytes is how large an object is that a StartReview asks about.
+	mostBytes = 64 << 10
+	// mostTasks is how many tasks its Job has. The API server refuses a Job with more.
+	mostTasks = 100
+)
 
 // Question is a StartReview with its gang.
 type Question struct {
@@ -92,6 +96,9 @@ func Read(review *musterv1alpha1.StartReview, now time.Time, in *Cluster) (*Ques
 		stored := &batchv1alpha1.Job{}
 		if status := decode(review, "Job", review.Spec.Job.Raw, stored); status != nil {
 			return nil, status
+		}
+		if n := len(stored.Spec.Tasks); n > mostTasks {
+			return nil, never("spec.tasks: Too many: %d: must have at most %d items", n, mostTasks)
 		}
 		stored.Status = batchv1alpha1.JobStatus{}
 		job = defaults.Job(stored, "")

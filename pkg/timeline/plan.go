@@ -21,6 +21,7 @@ type plan struct {
 	charged [][]ending // to each queue
 	settled rest       // when all has ended that has an end
 	emptied rest       // when all has ended
+	left    int        // work that the present gang may still take
 	// Scratch:
 	here    [][]int // of the parts of a sweep: 0 on each node
 	runs    []int   // by run: one more than the last gang that was found to wait for it
@@ -232,6 +233,7 @@ func (p *plan) whyNever(g int) Reason {
 func (p *plan) fitsInto(g int, r rest) bool {
 	for _, need := range p.Gangs[g].Needs {
 		k, count := p.kinds[need.Kind], 0
+		p.left -= len(r.nodes)
 		for n, free := range r.nodes {
 			if count < need.Count && k.takes(n) {
 				count += slots(free, k.each, k.most)

@@ -27,6 +27,7 @@ func (k *kind) orderFor(p *plan, length tick) *order {
 	if o := k.orders[length]; o != nil {
 		return o
 	}
+	p.left -= len(p.nodes)
 	o := &order{kind: k, length: length, entries: make([]entry, 0, len(p.nodes))}
 	for n := range p.nodes {
 		if k.takes(n) {
@@ -58,6 +59,7 @@ const settleAtOnce = 128
 func (o *order) settle(p *plan, i int) {
 	for i < len(o.entries) && o.entries[i].version != p.nodes[o.entries[i].node].version {
 		until := min(i+settleAtOnce, len(o.entries))
+		p.left -= until - i
 		fresh := make([]entry, 0, until-i)
 		for _, e := range o.entries[i:until] {
 			if version := p.nodes[e.node].version; e.version != version {
@@ -152,10 +154,13 @@ func (e *events) take() event {
 	return first
 }
 
-// earliest finds the earliest time at which a gang fits until it ends, and its places. It is never if there is none.
+// earliest finds the earliest time at which a gang fits until it ends, and its places. It is never if there is none, or finding it takes too much work.
 func (p *plan) earliest(g int) (tick, []Place) {
 	s := &sweep{p: p, gang: g, length: p.length(g)}
 	for _, need := range p.Gangs[g].Needs {
+		if p.left <= 0 {
+			break
+		}
 		k := p.kinds[need.Kind]
 		same := func(other part) bool { return other.index == need.Kind }
 		if i := slices.IndexFunc(s.parts, same); i >= 0 {
@@ -184,7 +189,8 @@ func (p *plan) zeros(part int) []int {
 // run goes to the first time at which all pods fit. It never looks at a node on which a pod fits only later. Most nodes are of that kind.
 func (s *sweep) run() (tick, []Place) {
 	tries, skip := 0, 0
-	for s.now < never {
+	for s.now < never && s.p.left > 0 {
+		s.p.left -= len(s.parts)
 		s.apply()
 		at := s.now
 		if s.meetEnough() {
@@ -228,6 +234,7 @@ func (s *sweep) nextTime() tick {
 func (s *sweep) apply() {
 	for len(s.events) > 0 && s.events[0].from <= s.now {
 		e := s.events.take()
+		s.p.left--
 		s.parts[e.part].set(e.node, e.slots)
 	}
 }
@@ -267,6 +274,7 @@ func (s *sweep) meet(i int, e entry) {
 	part, node := &s.parts[i], e.node
 	part.met = append(part.met, node)
 	s.changes, s.counts = s.p.nodes[node].starts(s.changes[:0], part.kind, e.from, s.length, s.counts)
+	s.p.left -= 1 + len(s.changes)
 	for _, c := range s.changes {
 		if c.from <= s.now {
 			part.set(node, c.slots)
@@ -285,6 +293,9 @@ func (s *sweep) pack(at tick) []Place {
 	slices.SortStableFunc(order, func(a, b *part) int { return cmp.Compare(int64(a.sum)*int64(b.count), int64(b.sum)*int64(a.count)) })
 	left, places := map[int][]int64{}, []Place{}
 	for _, part := range order {
+		if s.p.left -= len(part.met); s.p.left <= 0 {
+			return nil
+		}
 		missing := part.count
 		for _, node := range part.tightestFirst() {
 			if missing == 0 {

@@ -109,6 +109,8 @@ const (
 	NoEnd
 	// Behind: it waits for gangs before it whose start, or whose run time, is not known.
 	Behind
+	// TooMuch: planning it takes too long, or planning the gangs before it did.
+	TooMuch
 )
 
 // Start is when and where a gang is expected to start.
@@ -125,7 +127,15 @@ type Start struct {
 	Gangs []int
 }
 
-// Plan says for each gang when it is expected to start.
+// A plan ends after some work, for which an entry of a node costs one. So the same cluster has the same plan on each machine.
+const (
+	// mostWork is the work for all gangs that wait. A thousand gangs on 5,000 nodes take about a tenth of it.
+	mostWork = 10_000_000
+	// mostWorkOfOne is the work for one gang. Each gang that asks may take as much, and takes none from others.
+	mostWorkOfOne = 2_000_000
+)
+
+// Plan says for each gang when it is expected to start. A gang that takes too much work takes no room from others.
 func Plan(c *Cluster) []Start {
 	p := newPlan(c)
 	starts := make([]Start, len(c.Gangs))
@@ -135,19 +145,19 @@ func Plan(c *Cluster) []Start {
 			starts[i] = p.start(i, p.ticks(reserved.Start), reserved.Places)
 		}
 	}
+	left := mostWork
 	for i := range c.Gangs {
-		if c.Gangs[i].Reserved != nil {
-			continue
+		switch {
+		case c.Gangs[i].Reserved != nil:
+		case left <= 0:
+			starts[i].Why = TooMuch
+		default:
+			p.left = mostWorkOfOne
+			starts[i] = p.next(i)
+			if !c.Gangs[i].Asks {
+				left -= mostWorkOfOne - p.left
+			}
 		}
-		at, places := p.earliest(i)
-		if at == never {
-			starts[i].Why = p.whyNever(i)
-			continue
-		}
-		if !c.Gangs[i].Asks {
-			p.take(i, at, places)
-		}
-		starts[i] = p.start(i, at, places)
 	}
 	return starts
 }
@@ -173,4 +183,18 @@ func Delays(c *Cluster, starts []Start, asks int) (later []int) {
 		}
 	}
 	return later
+}
+
+// next plans the next gang.
+func (p *plan) next(g int) Start {
+	at, places := p.earliest(g)
+	switch {
+	case at == never && p.left <= 0:
+		return Start{Why: TooMuch}
+	case at == never:
+		return Start{Why: p.whyNever(g)}
+	case !p.Gangs[g].Asks:
+		p.take(g, at, places)
+	}
+	return p.start(g, at, places)
 }

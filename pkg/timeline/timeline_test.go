@@ -123,6 +123,50 @@ func TestNeedsShareNodes(t *testing.T) {
 	assert.Equal(t, in(10), timeline.Plan(c)[0].At)
 }
 
+// manyKinds is an empty cluster with kinds of pods that differ, and needs of one pod of each.
+func manyKinds(nodes, kinds int) (c *timeline.Cluster, needs []timeline.Need) {
+	c = &timeline.Cluster{Now: now}
+	for range nodes {
+		c.Nodes = append(c.Nodes, cpu(1000))
+	}
+	for i := range kinds {
+		c.Kinds = append(c.Kinds, timeline.Kind{Requests: cpu(int64(500 + i))})
+		needs = append(needs, timeline.Need{Kind: i, Count: 1})
+	}
+	return c, needs
+}
+
+// TestAGangOfTooMuchWorkHoldsUpNoOther, whether it waits or asks.
+func TestAGangOfTooMuchWorkHoldsUpNoOther(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		c, needs := manyKinds(5000, 450)
+		c.Gangs = []timeline.Gang{{Needs: needs, Asks: asks}, {Needs: needs[:1]}}
+		starts := timeline.Plan(c)
+		assert.Equal(t, timeline.TooMuch, starts[0].Why)
+		assert.Equal(t, now, starts[1].At)
+	}
+}
+
+// TestAPlanEnds: gangs beyond its work have no start, and gangs that ask take none of it.
+func TestAPlanEnds(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		c, needs := manyKinds(5000, 250)
+		for i := range 10 {
+			c.Gangs = append(c.Gangs, timeline.Gang{Needs: needs, For: time.Second << i, Asks: asks})
+		}
+		c.Gangs = append(c.Gangs, timeline.Gang{Needs: needs[:1], For: time.Second})
+		starts := timeline.Plan(c)
+		assert.Equal(t, timeline.Known, starts[0].Why)
+		assert.Equal(t, timeline.Known, starts[1].Why)
+		want := timeline.TooMuch
+		if asks {
+			want = timeline.Known
+		}
+		assert.Equal(t, want, starts[9].Why)
+		assert.Equal(t, want, starts[10].Why, "it may wait for the others")
+	}
+}
+
 func TestKindsHaveTheirNodes(t *testing.T) {
 	c := &timeline.Cluster{Now: now, Nodes: []resources.List{cpu(8), cpu(8)}}
 	c.Kinds = []timeline.Kind{{Requests: cpu(1), MaxPerNode: 1}, {Requests: cpu(1), Takes: func(node int) bool { return node == 1 }}}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ type builder struct {
 	runAt   map[runKey]int
 	kindAt  map[string]int
 	seen    map[types.UID]asked
+	has     map[corev1.ResourceName]bool // resources of some node
 }
 
 // runKey tells runs apart: the members of a gang end together.
@@ -43,6 +45,9 @@ func (b *builder) addNodes() {
 	for i, node := range b.nodes {
 		b.nodeAt[node.Name] = i
 		b.Cluster.Nodes = append(b.Cluster.Nodes, resources.FromResourceList(node.Status.Allocatable))
+		for name := range node.Status.Allocatable {
+			b.has[name] = true
+		}
 	}
 }
 
@@ -190,12 +195,14 @@ func (b *builder) kindOf(m *gang.Member, prefix string) int {
 		return i
 	}
 	kind := timeline.Kind{Requests: b.advertised(m.Requests), MaxPerNode: placement.MaxPerNode(m.Pod)}
-	takes := make([]bool, len(b.nodes))
-	affinity := nodeaffinity.GetRequiredNodeAffinity(m.Pod)
-	for i, node := range b.nodes {
-		takes[i] = mayGo(m.Pod, affinity, node, groups)
-	}
-	kind.Takes = func(node int) bool { return takes[node] }
+	takes := sync.OnceValue(func() []bool { // a plan may end before the kind
+		takes, affinity := make([]bool, len(b.nodes)), nodeaffinity.GetRequiredNodeAffinity(m.Pod)
+		for i, node := range b.nodes {
+			takes[i] = mayGo(m.Pod, affinity, node, groups)
+		}
+		return takes
+	})
+	kind.Takes = func(node int) bool { return takes()[node] }
 	return b.kind(key, kind)
 }
 
@@ -214,11 +221,8 @@ func (b *builder) kind(key string, kind timeline.Kind) int {
 func (b *builder) advertised(requests resources.List) resources.List {
 	kept := resources.List{}
 	for name, amount := range requests {
-		for _, node := range b.nodes {
-			if _, has := node.Status.Allocatable[name]; has {
-				kept[name] = amount
-				break
-			}
+		if b.has[name] {
+			kept[name] = amount
 		}
 	}
 	return kept

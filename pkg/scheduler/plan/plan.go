@@ -28,6 +28,8 @@ const (
 	period = 3 * time.Second
 	// restFor is the pause after a plan, as a multiple of the time that it took. So the scheduling loop keeps the processor.
 	restFor = 20
+	// mostRest bounds that pause.
+	mostRest = 30 * time.Second
 	// freshness is after how long a plan is made anew though nothing has changed: what outlives its estimate ends later.
 	freshness = 15 * time.Second
 	// writesPerSecond bounds the writes of all gangs together.
@@ -83,10 +85,13 @@ func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
 		case <-ctx.Done():
 			return
 		case <-r.clock.After(pause):
-			pause = max(period, restFor*r.Look(ctx))
+			pause = restAfter(r.Look(ctx))
 		}
 	}
 }
+
+// restAfter is the pause after a plan that took some time.
+func restAfter(took time.Duration) time.Duration { return min(max(period, restFor*took), mostRest) }
 
 // New makes a room. A client of nil writes nothing.
 func New(tracker *gangs.Tracker, client versioned.Interface, c clock.Clock, s *survey) *Room {

@@ -58,6 +58,12 @@ func TestWhenAPlanIsWritten(t *testing.T) {
 	}
 }
 
+func TestThePauseAfterAPlanIsBounded(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{0: period, time.Second: 20 * time.Second, 76 * time.Second: 30 * time.Second} {
+		assert.Equal(t, want, restAfter(took))
+	}
+}
+
 func TestTheRangeFollowsTheErrors(t *testing.T) {
 	r := newRatios()
 	low, high := r.spread("q", time.Hour)

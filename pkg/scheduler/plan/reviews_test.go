@@ -183,6 +183,15 @@ func jobOf(replicas int32) *mustertesting.JobWrapper {
 	return mustertesting.MakeJob("wide").Queue("q").Task(mustertesting.MakeTask("worker", replicas).Requests("cpu", "4"))
 }
 
+// tasksOf is a Job of some tasks that ask for nothing.
+func tasksOf(n int) *batchv1alpha1.Job {
+	job := mustertesting.MakeJob("many").Queue("q")
+	for i := range n {
+		job.Task(mustertesting.MakeTask(fmt.Sprintf("t%d", i), 1))
+	}
+	return job.Obj()
+}
+
 // answers are what Jobs, or texts in place of Jobs, are answered.
 var answers = map[string]struct {
 	job    *batchv1alpha1.Job
@@ -210,7 +219,9 @@ var answers = map[string]struct {
 	"of another place": {raw: `{"metadata": {"namespace": "other"}, "spec": {}}`, answer: musterv1alpha1.StartsNever, says: "the Job is for namespace other"},
 	"a large one": {raw: `{"metadata": {"annotations": {"a": "` + strings.Repeat("x", 64<<10) + `"}}}`, answer: musterv1alpha1.StartRefused,
 		says: "at most 64 are answered: leave out scripts and data"},
-	"a gang as large as can be": {job: jobOf(batchv1alpha1.MaxReplicas).Obj(), answer: musterv1alpha1.StartsNever, says: "it would never start"},
+	"more tasks than a Job may have": {job: tasksOf(101), answer: musterv1alpha1.StartsNever, says: "spec.tasks: Too many: 101: must have at most 100 items"},
+	"as many tasks as it may have":   {job: tasksOf(100), answer: musterv1alpha1.StartsNow, says: "it would start at once"},
+	"a gang as large as can be":      {job: jobOf(batchv1alpha1.MaxReplicas).Obj(), answer: musterv1alpha1.StartsNever, says: "it would never start"},
 }
 
 func TestTheAnswerToAReview(t *testing.T) {

@@ -144,7 +144,7 @@ func (s *survey) take(now time.Time, asks []*question) *Snapshot {
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }) // the same cluster has the same plan
 	b := &builder{
 		survey: s, Snapshot: &Snapshot{Cluster: timeline.Cluster{Now: now}, Waiting: waiting}, nodes: nodes, nodeAt: map[string]int{},
-		queueAt: map[string]int{}, runAt: map[runKey]int{}, kindAt: map[string]int{}, seen: map[types.UID]asked{},
+		queueAt: map[string]int{}, runAt: map[runKey]int{}, kindAt: map[string]int{}, seen: map[types.UID]asked{}, has: map[corev1.ResourceName]bool{},
 	}
 	b.addNodes()
 	b.addRunning()

@@ -20,6 +20,7 @@ const mostNames = 5
 var reasons = map[timeline.Reason]string{
 	timeline.TooLarge: text.NoStart + ": it asks for more than its nodes or its queue ever have",
 	timeline.NoEnd:    text.NoStart + ": what runs in its place has no known run time",
+	timeline.TooMuch:  text.NoStart + ": it has too many different pods to plan it, or gangs before it have",
 	timeline.Behind:   text.NoStart + ": a gang before it has no known run time",
 }
 
