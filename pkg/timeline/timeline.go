@@ -178,7 +178,7 @@ func Delays(c *Cluster, starts []Start, asks int) (later []int) {
 		}
 	}
 	for i, start := range Plan(&with) {
-		if i > asks && isPlanned(c.Gangs[i]) && starts[i].Why == Known && (start.Why != Known || start.At.After(starts[i].At)) {
+		if i > asks && isPlanned(c.Gangs[i]) && starts[i].Why == Known && start.Why != TooMuch && (start.Why != Known || start.At.After(starts[i].At)) {
 			later = append(later, i)
 		}
 	}

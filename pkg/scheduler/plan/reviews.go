@@ -102,6 +102,7 @@ func watchReviews(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker
 func withoutAnswered(object any) (any, error) {
 	if review, ok := object.(*musterv1alpha1.StartReview); ok {
 		review.ManagedFields = nil
+		startreview.Shorten(&review.Spec)
 		if review.Status.Answer != "" {
 			review.Spec = musterv1alpha1.StartReviewSpec{}
 		}
@@ -137,7 +138,7 @@ func (r *reviews) take(ctx context.Context, now time.Time, leads bool) (asks []*
 			asks = append(asks, &question{Question: ask})
 		}
 	}
-	for _, review := range over {
+	for _, review := range inTurns(over) {
 		if !leads || !r.tidy.TryAccept() {
 			break
 		}
@@ -201,9 +202,20 @@ func (r *reviews) answer(ctx context.Context, s *Snapshot, starts []timeline.Sta
 	}
 }
 
-// end deletes a StartReview whose time is over, or which is one too many. It refuses one that may not be answered yet.
+// inTurns orders StartReviews so that namespaces take turns. Those of each keep their order.
+func inTurns(all []*musterv1alpha1.StartReview) []*musterv1alpha1.StartReview {
+	turn, seen := map[types.UID]int{}, map[string]int{}
+	for _, review := range all {
+		turn[review.UID] = seen[review.Namespace]
+		seen[review.Namespace]++
+	}
+	return slices.SortedStableFunc(slices.Values(all), func(a, b *musterv1alpha1.StartReview) int { return turn[a.UID] - turn[b.UID] })
+}
+
+// end deletes a StartReview whose time is over, or which is one too many. It refuses one that may not be answered yet. One that was not refused
+// within readFor is deleted at once: more come than can be refused.
 func (r *reviews) end(ctx context.Context, review *musterv1alpha1.StartReview, now time.Time) {
-	if review.Status.Answer == "" && now.Sub(review.CreationTimestamp.Time) < keptFor {
+	if review.Status.Answer == "" && now.Sub(review.CreationTimestamp.Time) < readFor {
 		r.write(ctx, review, startreview.InWords(musterv1alpha1.StartRefused,
 			fmt.Sprintf("%d StartReviews of a namespace are answered in a minute, and there were more: ask again in a minute", answersOfMinute)))
 		return

@@ -466,6 +466,47 @@ func TestAFloodOfReviews(t *testing.T) {
 	assert.Empty(t, w.all(t), "all go after ten minutes")
 }
 
+// TestWhatIsLeftOfAFloodIsDeleted: what was not refused within a minute costs one write.
+func TestWhatIsLeftOfAFloodIsDeleted(t *testing.T) {
+	w := newWorld(t)
+	for i := range 100 {
+		w.ask(t, "flood", fmt.Sprintf("asks-%03d", i), jobOf(1).Obj())
+	}
+	w.clock.Step(readFor)
+	w.look(t)
+	assert.Equal(t, answersOfMinute, w.count(t, "flood", musterv1alpha1.StartsLater))
+	assert.Zero(t, w.count(t, "flood", musterv1alpha1.StartRefused))
+	assert.Len(t, w.all(t), 100-tidyPerSecond*int(period/time.Second))
+}
+
+// TestNamespacesTakeTurns: StartReviews of one are deleted though another has many that are older.
+func TestNamespacesTakeTurns(t *testing.T) {
+	w := newWorld(t)
+	for i := range 100 {
+		w.ask(t, "flood", fmt.Sprintf("asks-%03d", i), jobOf(1).Obj())
+	}
+	w.clock.Step(time.Second)
+	w.ask(t, "team", "asks", jobOf(1).Obj())
+	w.clock.Step(keptFor)
+	w.look(t)
+	for _, review := range w.all(t) {
+		assert.Equal(t, "flood", review.Namespace)
+	}
+}
+
+// TestTheInformerKeepsNothingLong, and the answer is the same.
+func TestTheInformerKeepsNothingLong(t *testing.T) {
+	w := newWorld(t)
+	w.askRaw(t, "default", "asks", []byte(`{"metadata": {"annotations": {"a": "`+strings.Repeat("x", 128<<10)+`"}}}`))
+	review := w.all(t)[0]
+	kept, err := withoutAnswered(review)
+	require.NoError(t, err)
+	assert.Less(t, len(review.Spec.Job.Raw), 100)
+	require.NoError(t, w.store.Add(kept))
+	w.room.Look(w.ctx)
+	assert.Contains(t, w.all(t)[0].Status.Message, "the Job has 128 KiB, and at most 64 are answered")
+}
+
 // TestAnIdleSchedulerAnswers: it has scheduled nothing since it has come, so it does not know that it leads. It leaves time to another.
 func TestAnIdleSchedulerAnswers(t *testing.T) {
 	w := newStandby(t)
