@@ -192,7 +192,9 @@ var topologyRows = map[string]topologyRow{
 		w.addRack("a", 0, 1)
 		w.createGroups("g", 0, 0, 1)
 		w.expectBound("g-", 2) // a whole group, although none is asked for
-		w.eventually("the other group waits as a whole", func() bool { return w.reported("g-", []string{"the 2 pods of its sub group that start together find no room"}) })
+		w.eventually("the other group waits as a whole", func() bool {
+			return w.reported("g-", []string{"the 2 pods of its sub group that start together find no room"})
+		})
 	}},
 	"2-13 a pod without the label of its group is told": {2, func(t *testing.T, w *world) {
 		w.addRack("a", 0)
