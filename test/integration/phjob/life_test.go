@@ -190,10 +190,12 @@ func TestAboveAWholeQuota(t *testing.T) {
 	w.submit("lowered", "pan", 2)
 	w.phase("waits", preparing)
 	w.says("lowered", primehubv1alpha1.ReasonOverQuota, `Insufficient group/user quota: queue "`+w.group+`" has 0 cpu free of its capability, 2 needed`)
-	q := w.queue()
-	q.Spec.Muster.UserQuota.Default = mustertesting.Resources("cpu", "1")
-	_, err := muster.SchedulingV1beta1().Queues().Update(t.Context(), q, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the controller writes the queue's status
+		q := w.queue()
+		q.Spec.Muster.UserQuota.Default = mustertesting.Resources("cpu", "1")
+		_, err := muster.SchedulingV1beta1().Queues().Update(t.Context(), q, metav1.UpdateOptions{})
+		return err
+	}))
 	w.phase("lowered", failed)
 	assert.Equal(t, preparing, w.job("waits").Status.Phase, "what has its quota keeps it")
 }
