@@ -86,16 +86,18 @@ type Spec struct {
 // member. An answer costs the same for any size.
 type Gang struct {
 	Spec
-	podGroup  types.UID // "" if it does not exist
-	members   map[types.UID]*Member
-	version   int64              // the current incarnation: the highest that any member has
-	current   int                // the members of it, terminating ones too
-	states    [Returning + 1]int // the members in each state, of any incarnation
-	tasks     map[string]counts  // the members that count, by task
-	groups    map[groupKey]counts
-	total     counts         // the sum of tasks
-	nominated int            // the members whose pods are nominated, of any incarnation
-	lost      resources.List // what lost members requested, since a member was lost while the gang was seated
+	// Nominated is how many members have pods that are nominated for a node, of any incarnation. Only the gang sets it.
+	Nominated int
+
+	podGroup types.UID // "" if it does not exist
+	members  map[types.UID]*Member
+	version  int64              // the current incarnation: the highest that any member has
+	current  int                // the members of it, terminating ones too
+	states   [Returning + 1]int // the members in each state, of any incarnation
+	tasks    map[string]counts  // the members that count, by task
+	groups   map[groupKey]counts
+	total    counts         // the sum of tasks
+	lost     resources.List // what lost members requested, since a member was lost while the gang was seated
 }
 
 // counts are numbers of members of the current incarnation that are not terminating.
@@ -198,7 +200,7 @@ func (g *Gang) SetState(m *Member, state State) {
 func (g *Gang) count(m *Member, one int) {
 	g.states[m.State] += one
 	if m.Pod != nil && m.Pod.Status.NominatedNodeName != "" {
-		g.nominated += one
+		g.Nominated += one
 	}
 	if m.Version != g.version {
 		return
@@ -243,7 +245,7 @@ func (c *counts) count(m *Member, one int, isOwn bool) {
 // recount finds the current incarnation and counts its members from scratch.
 func (g *Gang) recount() {
 	g.version, g.current, g.states, g.total, g.tasks, g.groups = 0, 0, [Returning + 1]int{}, counts{}, map[string]counts{}, map[groupKey]counts{}
-	g.nominated, g.lost = 0, nil
+	g.Nominated, g.lost = 0, nil
 	first := true
 	for _, m := range g.members {
 		if first || m.Version > g.version {
@@ -282,9 +284,6 @@ func (g *Gang) Counts(m *Member) bool {
 
 // HasEarlier says whether there are members of earlier incarnations.
 func (g *Gang) HasEarlier() bool { return len(g.members) > g.current }
-
-// HasNominated says whether there are members whose pods are nominated for a node.
-func (g *Gang) HasNominated() bool { return g.nominated > 0 }
 
 // counting returns the members that count and satisfy the predicate.
 func (g *Gang) counting(which func(*Member) bool) []*Member {

@@ -23,7 +23,7 @@ func (d *Dispatcher) repairsOf(g *gang.Group, now time.Time) (repairs []evict.Re
 			repairs = append(repairs, evict.Repair{Namespace: m.Pod.Namespace, Name: m.Pod.Name, UID: m.UID, Kind: evict.StartOver, Reason: gangmetrics.BelowMinimum, Message: evict.StartsOverMessage})
 		}
 	}
-	if !g.HasNominated() || g.CountIn(gang.Waiting) == 0 || !g.HasEarlier() && !d.isHeld(g) {
+	if g.Nominated == 0 || g.CountIn(gang.Waiting) == 0 || !g.HasEarlier() && !d.isHeld(g) {
 		return repairs
 	}
 	for _, m := range g.In(gang.Waiting) {

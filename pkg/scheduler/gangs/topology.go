@@ -67,8 +67,8 @@ func (n *Topology) changed() {
 	n.t.Waiting.ForDomain.Clear()
 }
 
-// relabeled notes that the labels of a node have changed. Only those that the tree depends on count. If there is no tree, all labels are yet to be
-// read.
+// relabeled notes that the labels of a node have changed. Only labels that the tree depends on make it outdated. Without a tree there is nothing
+// to do: the next one is made from all labels.
 func (n *Topology) relabeled(before, after map[string]string) {
 	n.t.Lock()
 	defer n.t.Unlock()

@@ -163,7 +163,7 @@ var topologyRows = map[string]topologyRow{
 		w.expectBound("h-", 2)
 		assert.Equal(t, []string{"3", "4"}, w.nodesOf("h", 2))
 	}},
-	"2-12 members beyond the bound are told": {3, func(t *testing.T, w *world) {
+	"2-12 the gang says that its members are beyond its bound": {3, func(t *testing.T, w *world) {
 		w.addRack("a", 0, 1, 2)
 		w.closeGang("g", 2, 2, w.within("rack"))
 		w.expectBound("g-", 2)
@@ -196,7 +196,7 @@ var topologyRows = map[string]topologyRow{
 			return w.reported("g-", []string{"the 2 pods of its sub group that start together find no room"})
 		})
 	}},
-	"2-13 a pod without the label of its group is told": {2, func(t *testing.T, w *world) {
+	"2-13 a pod without the label of its group says so": {2, func(t *testing.T, w *world) {
 		w.addRack("a", 0)
 		w.createGroups("g", 1, 0)
 		w.create(w.ranked("g", 2))
