@@ -50,10 +50,6 @@ func (n *Topology) Use(objects TopologyObjects, nodes corelisters.NodeLister) {
 func (n *Topology) Changed() {
 	n.t.Lock()
 	defer n.t.Unlock()
-	n.changed()
-}
-
-func (n *Topology) changed() {
 	n.tree = nil
 	n.changes++
 	for key := range n.t.Waiting.ForDomain {
@@ -67,21 +63,20 @@ func (n *Topology) changed() {
 	n.t.Waiting.ForDomain.Clear()
 }
 
-// relabeled notes that the labels of a node have changed. Only labels that the tree depends on make it outdated. Without a tree there is nothing
-// to do: the next one is made from all labels.
-func (n *Topology) relabeled(before, after map[string]string) {
+// dependsOn says whether the tree depends on labels of a node that have changed. A tree that is not made yet will have them all.
+func (n *Topology) dependsOn(before, after map[string]string) bool {
 	n.t.Lock()
 	defer n.t.Unlock()
 	if n.tree == nil {
-		return
+		return false
 	}
 	for key := range n.inUse {
 		was, had := before[key]
 		if is, has := after[key]; is != was || has != had {
-			n.changed()
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // NodeHandler notes which nodes there are, and what their labels are. A heartbeat changes nothing.
@@ -91,10 +86,8 @@ func (n *Topology) NodeHandler() cache.ResourceEventHandler {
 		UpdateFunc: func(old, now any) {
 			before, ok := old.(*corev1.Node)
 			after, isNode := now.(*corev1.Node)
-			if !ok || !isNode {
+			if !ok || !isNode || !maps.Equal(before.Labels, after.Labels) && n.dependsOn(before.Labels, after.Labels) {
 				n.Changed()
-			} else if !maps.Equal(before.Labels, after.Labels) {
-				n.relabeled(before.Labels, after.Labels)
 			}
 		},
 		DeleteFunc: func(any) { n.Changed() },
