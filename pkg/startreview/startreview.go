@@ -103,7 +103,8 @@ func never(format string, args ...any) *musterv1alpha1.StartReviewStatus {
 // Read makes the gang that the object of a StartReview would have. If it never starts, or the question is not answered, it says so.
 func Read(review *musterv1alpha1.StartReview, now time.Time, in *Cluster) (*Question, *musterv1alpha1.StartReviewStatus) {
 	var job *batchv1alpha1.Job
-	podGroup, shares := &schedulingv1beta1.PodGroup{}, []build.Share(nil)
+	var shares []build.Share
+	podGroup := &schedulingv1beta1.PodGroup{}
 	if len(review.Spec.PodGroup.Raw) > 0 {
 		if status := decode(review, "PodGroup", review.Spec.PodGroup.Raw, podGroup); status != nil {
 			return nil, status

@@ -129,7 +129,8 @@ func (a *API) patchConditions(action clienttesting.PatchAction) (patched runtime
 	}
 	decoder := json.NewDecoder(bytes.NewReader(action.GetPatch()))
 	decoder.DisallowUnknownFields()
-	if action.GetPatchType() != types.StrategicMergePatchType || decoder.Decode(&patch) != nil {
+	hasNothingElse := decoder.Decode(&patch) == nil
+	if action.GetPatchType() != types.StrategicMergePatchType || !hasNothingElse {
 		return nil, false, nil
 	}
 	obj, err := a.Get(Pods, action.GetNamespace(), action.GetName())

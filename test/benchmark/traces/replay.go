@@ -125,10 +125,10 @@ func (r *replay) schedule(ctx context.Context, options simulation.Options, look 
 		s, err := simulation.Start(life, r.api, options)
 		if err != nil {
 			end()
-			if ctx.Err() != nil {
-				return nil // all jobs have ended while it started
+			if ctx.Err() == nil {
+				return err
 			}
-			return err
+			break // all jobs have ended while it started
 		}
 		ended := make(chan struct{})
 		go func() {
