@@ -36,7 +36,7 @@ type replica struct {
 	writes []string // method and path of each write but those of Leases
 }
 
-// startReplica starts a program with leader election by a short lease.
+// startReplica starts a program with leader election. Its lease is as long as by default: a shorter one is lost on a busy machine.
 func startReplica(t *testing.T, program string, args ...string) *replica {
 	t.Helper()
 	r := &replica{}
@@ -47,8 +47,7 @@ func startReplica(t *testing.T, program string, args ...string) *replica {
 	if program == localcluster.MusterScheduler {
 		args = append(args, "--config="+schedulerConfig(t, kubeconfig))
 	}
-	r.process = startProgram(t, program, append(args, "--kubeconfig="+kubeconfig, "--leader-elect-lease-duration=5s",
-		"--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=500ms")...)
+	r.process = startProgram(t, program, append(args, "--kubeconfig="+kubeconfig)...)
 	r.awaitReady()
 	return r
 }
