@@ -179,15 +179,15 @@ func (r *Room) tell(ctx context.Context, s *Snapshot, i int, start *timeline.Sta
 
 // settle takes the plans of gangs back that wait no more, and compares them with the starts.
 func (r *Room) settle(ctx context.Context, now time.Time) {
-	for key, uid := range r.settled() {
+	for key, over := range r.settled() {
 		known := r.known[key]
 		if !r.limiter.TryAccept() {
 			return
 		}
-		if !r.write(ctx, key, uid, nil) {
+		if !r.write(ctx, key, over.uid, nil) {
 			continue
 		}
-		if delete(r.known, key); known == nil {
+		if delete(r.known, key); known == nil || !over.started {
 			continue
 		}
 		for i, e := range known.expected {
@@ -199,8 +199,14 @@ func (r *Room) settle(ctx context.Context, now time.Time) {
 	}
 }
 
-// settled are the gangs that have started, or need no room any more, and have a plan. Gangs that are gone are forgotten.
-func (r *Room) settled() map[state.Key]types.UID {
+// settled is a gang that has a plan and waits no more.
+type settled struct {
+	uid     types.UID
+	started bool
+}
+
+// settled are the gangs that have a plan and have started, or wait for something else than room and quota. Gangs that are gone are forgotten.
+func (r *Room) settled() map[state.Key]settled {
 	t := r.tracker
 	t.Lock()
 	defer t.Unlock()
@@ -209,10 +215,10 @@ func (r *Room) settled() map[state.Key]types.UID {
 			delete(r.known, key)
 		}
 	}
-	over := map[state.Key]types.UID{}
+	over := map[state.Key]settled{}
 	for key, g := range t.Gangs {
-		if (r.known[key] != nil || g.PodGroup.Plan != nil) && g.PodGroup.Exists && g.Seated() && g.Attempt == nil {
-			over[key] = g.PodGroup.UID
+		if (r.known[key] != nil || g.PodGroup.Plan != nil) && g.PodGroup.Exists && g.Attempt == nil && !r.survey.isWaiting(g) {
+			over[key] = settled{g.PodGroup.UID, g.Seated()}
 		}
 	}
 	return over

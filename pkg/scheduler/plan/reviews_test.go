@@ -530,7 +530,9 @@ func TestAnOlderCRDHoldsUpPlansOnly(t *testing.T) {
 	w := newWorld(t)
 	groups := w.client.SchedulingV1beta1().PodGroups("default")
 	for _, name := range []string{"first", "second"} {
-		_, err := groups.Create(w.ctx, w.create(t, jobOf(1).UID(name).Obj()), metav1.CreateOptions{})
+		job := jobOf(1).UID(name).Obj()
+		job.Name = name
+		_, err := groups.Create(w.ctx, w.create(t, job), metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
 	isOld, written := true, 0
@@ -553,7 +555,7 @@ func TestAnOlderCRDHoldsUpPlansOnly(t *testing.T) {
 	w.clock.Step(pruneCheck)
 	w.look(t)
 	for _, name := range []string{"first", "second"} {
-		group, err := groups.Get(w.ctx, "wide-"+name, metav1.GetOptions{})
+		group, err := groups.Get(w.ctx, name+"-"+name, metav1.GetOptions{})
 		require.NoError(t, err)
 		assert.NotNil(t, group.Status.Plan, name)
 	}

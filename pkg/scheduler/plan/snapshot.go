@@ -24,6 +24,9 @@ import (
 // mostGangs is how many waiting gangs a plan has: the first in line.
 const mostGangs = 1000
 
+// podsWithin is how long after its admission the pods of a gang are made, as a rule.
+const podsWithin = time.Minute
+
 // Snapshot is the cluster at one time, as a plan sees it.
 type Snapshot struct {
 	// Cluster has its nodes, what runs, and the gangs of Waiting, in this order.
@@ -106,16 +109,44 @@ func (s *survey) waiting(asks []*question) (waiting []Waiting, starting []start)
 
 // waits describes a gang that waits for room or quota.
 func (s *survey) waits(g *gang.Group) (Waiting, bool) {
-	t := s.tracker
-	if !g.PodGroup.Exists || g.Seated() || g.Attempt != nil || g.IsDisputed() {
+	if !s.isWaiting(g) {
 		return Waiting{}, false
 	}
-	isNew := g.Len() == 0 && (g.PodGroup.Phase == schedulingv1beta1.PodGroupInqueue || !g.PodGroup.Phase.Admitted())
-	w := Waiting{
+	t := s.tracker
+	return Waiting{
 		Key: g.Key, UID: g.PodGroup.UID, Queue: quota.QueueOf(g.PodGroup.Account), Created: g.PodGroup.Created, Written: g.PodGroup.Plan,
 		rank: t.Rank(g), minimum: g.PodGroup.Minimum, count: g.MinMember, runs: t.EstimateOf(g).For, account: g.PodGroup.Account,
+	}, true
+}
+
+// isWaiting says whether a gang waits for room or quota alone, so that a plan can say when it starts. A gang without pods waits for its owner:
+// its Job is suspended, say. An admitted one may be without pods for a moment.
+func (s *survey) isWaiting(g *gang.Group) bool {
+	of := &g.PodGroup
+	switch {
+	case !of.Exists || g.Seated() || g.Attempt != nil || g.IsDisputed() || !s.mayTake(g):
+		return false
+	case g.Complete():
+		return true
+	case g.Len() > 0 || len(of.Minimum) == 0 || g.MinMember <= 0:
+		return false
+	case !of.Phase.Admitted():
+		return true
 	}
-	return w, g.Complete() || isNew && len(w.minimum) > 0 && w.count > 0
+	return of.Phase == schedulingv1beta1.PodGroupInqueue && s.tracker.Clock.Since(of.Admitted) < podsWithin
+}
+
+// mayTake says whether the queue of a gang exists, and has admitted the gang or may do so.
+func (s *survey) mayTake(g *gang.Group) bool {
+	if s.tracker.Quota.LacksQueue(g) {
+		return false
+	}
+	name := quota.QueueOf(g.PodGroup.Account)
+	if name == "" || g.Key.Foreign || g.PodGroup.Phase.Admitted() {
+		return true
+	}
+	queue, err := s.tracker.Feed.Queues.Get(name)
+	return err != nil || queue.Labels[schedulingv1beta1.TakesNoJobsLabel] == ""
 }
 
 // start is a gang some of whose members hold room and are not bound yet.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -83,11 +84,27 @@ func (s *starts) submit(name string, members int, estimate string) {
 		metav1.SetMetaDataAnnotation(&group.ObjectMeta, schedulingv1beta1.RunningEstimateAnnotation, estimate)
 	}
 	require.NoError(s.t, s.api.Create(simulation.PodGroups, group, namespace))
+	s.submitPods(name, members)
+}
+
+// submitPods creates the pods of a gang.
+func (s *starts) submitPods(name string, members int) {
+	s.t.Helper()
 	for i := range members {
 		pod := mustertesting.MakePod(fmt.Sprintf("%s-%d", name, i)).SchedulerName("muster").Group(name).Requests("cpu", "1").Obj()
 		pod.UID, pod.CreationTimestamp, pod.Status.Phase = types.UID(pod.Name), metav1.Now(), corev1.PodPending
 		require.NoError(s.t, s.api.Create(simulation.Pods, pod, namespace))
 	}
+}
+
+// change changes a PodGroup.
+func (s *starts) change(name string, how func(*schedulingv1beta1.PodGroup)) {
+	s.t.Helper()
+	obj, err := s.api.Get(simulation.PodGroups, namespace, name)
+	require.NoError(s.t, err)
+	group := obj.(*schedulingv1beta1.PodGroup).DeepCopy()
+	how(group)
+	require.NoError(s.t, s.api.Update(simulation.PodGroups, group, namespace))
 }
 
 // end removes a gang.
@@ -185,5 +202,47 @@ func TestNoStartIsKnown(t *testing.T) {
 		s.pass(10 * time.Second)
 		assert.True(t, s.isBound("waits-0"))
 		assert.Nil(t, s.plan("waits"))
+	})
+}
+
+// TestAGangThatWaitsNoMoreHasNoPlan: an expected start is taken back when a gang waits for its owner or an administrator. It comes again.
+func TestAGangThatWaitsNoMoreHasNoPlan(t *testing.T) {
+	runStarts(t, 2, func(s *starts) {
+		for _, name := range []string{"gone", "closed"} {
+			require.NoError(t, s.api.Create(simulation.Queues, mustertesting.MakeQueue(name).Obj(), ""))
+		}
+		s.submit("runs", 2, "1h")
+		s.pass(time.Second)
+		names := []string{"suspended", "bare", "queueless", "pending"}
+		for _, name := range names {
+			s.submit(name, 1, "1m")
+		}
+		s.change("suspended", func(group *schedulingv1beta1.PodGroup) {
+			group.Spec.MinResources = &corev1.ResourceList{"cpu": resource.MustParse("1")}
+		})
+		s.change("queueless", func(group *schedulingv1beta1.PodGroup) { group.Spec.Queue = "gone" })
+		s.change("pending", func(group *schedulingv1beta1.PodGroup) {
+			group.Spec.Queue, group.Status.Phase = "closed", schedulingv1beta1.PodGroupPending
+		})
+		s.pass(2 * time.Minute)
+		for _, name := range names {
+			require.NotNil(t, s.plan(name), name)
+		}
+
+		for _, name := range names[:2] { // as if their owners were suspended
+			require.NoError(t, s.api.Delete(simulation.Pods, namespace, name+"-0"))
+		}
+		require.NoError(t, s.api.Delete(simulation.Queues, "", "gone"))
+		closed := mustertesting.MakeQueue("closed").Obj()
+		closed.Labels = map[string]string{schedulingv1beta1.TakesNoJobsLabel: schedulingv1beta1.TakesNoJobsClosed}
+		require.NoError(t, s.api.Update(simulation.Queues, closed, ""))
+		s.pass(20 * time.Second)
+		for _, name := range names {
+			assert.Nil(t, s.plan(name), name)
+		}
+
+		s.submitPods("suspended", 1)
+		s.pass(2 * time.Minute)
+		assert.NotNil(t, s.plan("suspended"), "it is resumed")
 	})
 }
