@@ -386,48 +386,61 @@ func (w *town) solutions() (all [][]*Victim) {
 	return all
 }
 
+// TestRoomForAGangIsMinimal: the search does not try all sets of victims. It comes close to the best, which this test finds by trying them all.
 func TestRoomForAGangIsMinimal(t *testing.T) {
-	solvable, found, most, evicted := 0, 0, 0, 0 // where all sets of victims were tried, too
-	mixed, spare := 0, 0                         // of victims for members of different sizes
+	var missed, evicted mustertesting.Ratio
 	mustertesting.Histories(t, 2000, func(t *rapid.T) {
 		w := drawTown(t)
 		w.open(t)
 		seat := w.makeRoom(w.candidates)
-		alike := len(sets.New(podKinds(w.waiting)...)) == 1
 		var solutions [][]*Victim
 		if len(w.candidates) <= 9 {
 			solutions = w.solutions()
 		}
-		if len(solutions) > 0 {
-			solvable++
-		}
 		if seat == nil {
+			if len(solutions) > 0 {
+				missed.Add(1, 1)
+			}
 			return
 		}
 		w.checkSeat(t, seat)
-		couldStay := w.couldStay(seat.Victims)
-		if alike {
-			require.Empty(t, namesOf(couldStay), "could stay")
+		if w.isOfOneKind() {
+			require.Empty(t, namesOf(w.couldStay(seat.Victims)), "could stay")
 		} else {
-			mixed, spare = mixed+len(seat.Victims), spare+len(couldStay)
 			w.checkNoBetter(t, seat)
 		}
 		if len(solutions) == 0 {
 			return
 		}
-		found++
+		missed.Add(0, 1)
 		fewest := math.MaxInt
 		for _, s := range solutions {
 			fewest = min(fewest, evictedOf(s))
 		}
-		most, evicted = most+fewest, evicted+evictedOf(seat.Victims)
+		evicted.Add(evictedOf(seat.Victims), fewest)
 	})
-	// The search does not try all sets of victims. It comes close to the best.
-	require.Positive(t, solvable)
-	require.GreaterOrEqual(t, found*100, solvable*90, "found %d of %d", found, solvable)
-	require.LessOrEqual(t, evicted*100, most*130, "%d evicted where %d were enough", evicted, most)
-	require.LessOrEqual(t, spare*100, mixed*2, "%d of %d victims could stay", spare, mixed)
+	missed.AtMost(t, 10, "no room found where there was some")
+	evicted.AtMost(t, 130, "pods evicted where fewer were enough")
 }
+
+// TestFewVictimsCouldStay: if members differ in size, the search may take a pod more. Members that are alike have none, see above.
+func TestFewVictimsCouldStay(t *testing.T) {
+	var spare mustertesting.Ratio
+	mustertesting.Histories(t, 10000, func(t *rapid.T) {
+		w := drawTown(t)
+		if w.isOfOneKind() {
+			return
+		}
+		w.open(t)
+		if seat := w.makeRoom(w.candidates); seat != nil {
+			spare.Add(len(w.couldStay(seat.Victims)), len(seat.Victims))
+		}
+	})
+	spare.AtMost(t, 2, "victims that could stay")
+}
+
+// isOfOneKind says whether the members that wait are alike.
+func (w *town) isOfOneKind() bool { return len(sets.New(podKinds(w.waiting)...)) == 1 }
 
 // evictedOf is how many pods are evicted that do not go anyway.
 func evictedOf(victims []*Victim) (pods int) {
