@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,13 +25,12 @@ func (o *objects) ensureGroup(ctx context.Context, t *jobSync) (err error) {
 		t.group, err = groups.Create(ctx, group, metav1.CreateOptions{})
 	} else {
 		t.group, verb = t.s.Group, "updating"
-		wanted := o.wantedSpec(job, t.group)
-		if apiequality.Semantic.DeepEqual(wanted, t.group.Spec) ||
-			!t.p.Members.SomeWait(t.p.Stage) && apiequality.Semantic.DeepEqual(o.wantedSpec(build.GangOf(t.acting, t.p.Stage.Whole()), t.group), t.group.Spec) {
+		changed := t.group.DeepCopy()
+		changed.Spec, changed.Annotations = o.wantedSpec(job, t.group), build.WithEstimate(changed.Annotations, job)
+		if apiequality.Semantic.DeepEqual(changed, t.group) || !t.p.Members.SomeWait(t.p.Stage) && maps.Equal(changed.Annotations, t.group.Annotations) &&
+			apiequality.Semantic.DeepEqual(o.wantedSpec(build.GangOf(t.acting, t.p.Stage.Whole()), t.group), t.group.Spec) {
 			return nil
 		}
-		changed := t.group.DeepCopy()
-		changed.Spec = wanted
 		t.group, err = groups.Update(ctx, changed, metav1.UpdateOptions{})
 	}
 	if err != nil {

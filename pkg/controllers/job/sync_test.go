@@ -418,6 +418,35 @@ func TestADeletedPodGroupIsNotSeenAnyMore(t *testing.T) {
 	assert.NoError(t, err)
 }
 
+// TestTheEstimateOfAJobMayChange: its PodGroup has what the Job says last. Other annotations stay.
+func TestTheEstimateOfAJobMayChange(t *testing.T) {
+	const key = schedulingv1beta1.RunningEstimateAnnotation
+	d := newDesk(t)
+	d.stands(mustertesting.MakeJob("j").Annotation("other", "x").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
+	for _, estimate := range []struct {
+		field      time.Duration
+		annotation string
+		want       string
+	}{{time.Hour, "", "1h0m0s"}, {2 * time.Hour, "", "2h0m0s"}, {0, "5m", "5m"}, {0, "", ""}} {
+		job := d.job()
+		job.Spec.RunningEstimate = nil
+		if delete(job.Annotations, key); estimate.annotation != "" {
+			job.Annotations[key] = estimate.annotation
+		}
+		if estimate.field > 0 {
+			job.Spec.RunningEstimate = &metav1.Duration{Duration: estimate.field}
+		}
+		d.shows(job)
+		_, err := d.looks()
+		require.NoError(t, err)
+		group, err := d.muster.SchedulingV1beta1().PodGroups(job.Namespace).Get(t.Context(), batchv1alpha1.PodGroupName(job), metav1.GetOptions{})
+		require.NoError(t, err)
+		d.shows(group)
+		assert.Equal(t, estimate.want, group.Annotations[key])
+		assert.Equal(t, "x", group.Annotations["other"])
+	}
+}
+
 // TestReadyGoesWithAWriteAndAsksForNone: the column READY agrees with the counts of each status that is written. A Job whose status has
 // no such text, as that of an earlier release, is not written for it.
 func TestReadyGoesWithAWriteAndAsksForNone(t *testing.T) {

@@ -17,12 +17,7 @@ func PodGroup(job *batchv1alpha1.Job, priorityOf PriorityFunc, added Additions) 
 	annotations := maps.Clone(job.Annotations)
 	// A copy of the Job's manifest would be wrong for the PodGroup.
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
-	if estimate := job.Spec.RunningEstimate; estimate != nil && estimate.Duration > 0 {
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[schedulingv1beta1.RunningEstimateAnnotation] = estimate.Duration.String()
-	}
+	annotations = WithEstimate(annotations, job)
 	spec := GroupSpec(job, priorityOf, added)
 	spec.NetworkTopology = topology(job.Spec.NetworkTopology)
 	return &schedulingv1beta1.PodGroup{
@@ -35,6 +30,23 @@ func PodGroup(job *batchv1alpha1.Job, priorityOf PriorityFunc, added Additions) 
 		},
 		Spec: spec,
 	}
+}
+
+// WithEstimate returns the annotations of a PodGroup with the estimate that its Job has now. They are changed in place.
+func WithEstimate(annotations map[string]string, job *batchv1alpha1.Job) map[string]string {
+	text, stated := job.Annotations[schedulingv1beta1.RunningEstimateAnnotation]
+	if estimate := job.Spec.RunningEstimate; estimate != nil && estimate.Duration > 0 {
+		text, stated = estimate.Duration.String(), true
+	}
+	if !stated {
+		delete(annotations, schedulingv1beta1.RunningEstimateAnnotation)
+		return annotations
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[schedulingv1beta1.RunningEstimateAnnotation] = text
+	return annotations
 }
 
 // GroupSpec builds the spec of the PodGroup, as it is kept. Its networkTopology is set at creation only, as Volcano does. The Job is as for

@@ -22,8 +22,8 @@ func SpecMark(job *batchv1alpha1.Job) string {
 		return ""
 	}
 	wanted := job.Spec
-	// Suspending a Job has a meaning of its own.
-	wanted.Suspend = nil
+	// Suspending a Job has a meaning of its own. An estimate changes nothing of the Job.
+	wanted.Suspend, wanted.RunningEstimate = nil, nil
 	wanted.Volumes = slices.Clone(wanted.Volumes)
 	for i := range wanted.Volumes {
 		if wanted.Volumes[i].VolumeClaim != nil {

@@ -29,8 +29,11 @@ func (t *store) SetPodGroupAs(key state.Key, pg *schedulingv1beta1.PodGroup) {
 	if g.Succeeded != int(pg.Status.Succeeded) || g.PodGroup.Failed != pg.Status.Failed {
 		g.OutcomeUntil = time.Time{}
 	}
-	wasReserved := g.PodGroup.Reserved
+	wasReserved, before := g.PodGroup.Reserved, g.PodGroup.Runtime
 	differs := g.Take(pg, accountOf(pg))
+	if g.PodGroup.Runtime != before && g.Started() {
+		t.WaitList.Book.RoomMoved() // other gangs may start at another time
+	}
 	e.Add(t.settleAccount(g))
 	if isNew {
 		e.Add(t.Quota.ChargeMembers(g)) // its bound members may have kept the account of an earlier PodGroup

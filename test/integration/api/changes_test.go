@@ -155,8 +155,6 @@ var fixed = []struct {
 	{"spec.schedulerName is", "schedulerName", "other"},
 	{"spec.queue is", "queue", "other"},
 	{"spec.maxRetry is", "maxRetry", int64(9)},
-	{"spec.runningEstimate is", "runningEstimate", "61m"},
-	{"spec.runningEstimate is", "runningEstimate", nil},
 	{"spec.networkTopology is", "networkTopology", nil},
 	{"spec.networkTopology is", "networkTopology.highestTierAllowed", int64(3)},
 	{"spec.plugins is", "plugins", nil},
@@ -235,7 +233,7 @@ func TestWhatMayChangeOfAJob(t *testing.T) {
 		"schedulerName":                      nil, // the default is what it was
 		"tasks.0.maxRetry":                   int64(0),
 		"policies.0.timeout":                 "1m",
-		"runningEstimate":                    "1h0m0s",
+		"runningEstimate":                    "61m",
 		"tasks.0.template.spec.nodeSelector": map[string]any{},
 		"tasks.0.template.spec.containers.0.resources.requests.cpu":    "1000m",
 		"tasks.0.template.spec.containers.0.resources.requests.memory": "1Gi",

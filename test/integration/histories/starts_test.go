@@ -246,3 +246,37 @@ func TestAGangThatWaitsNoMoreHasNoPlan(t *testing.T) {
 		assert.NotNil(t, s.plan("suspended"), "it is resumed")
 	})
 }
+
+// estimate has a user say how long a gang runs.
+func (s *starts) estimate(name, length string) {
+	s.t.Helper()
+	s.change(name, func(group *schedulingv1beta1.PodGroup) {
+		metav1.SetMetaDataAnnotation(&group.ObjectMeta, schedulingv1beta1.RunningEstimateAnnotation, length)
+	})
+}
+
+// TestAChangedEstimateWakesWhatDependsOnIt: a gang that may pass a reservation now starts. So does one when a reservation moves to a later time.
+func TestAChangedEstimateWakesWhatDependsOnIt(t *testing.T) {
+	runStarts(t, 3, func(s *starts) {
+		s.submit("runs", 1, "10m")
+		s.pass(time.Second)
+		s.submit("wide", 3, "1m")
+		s.pass(10 * time.Second)
+		s.submit("unknown", 1, "")
+		s.submit("long", 1, "20m")
+		s.pass(10 * time.Second)
+		require.False(t, s.isBound("unknown-0") || s.isBound("long-0"), "the reservation needs its room")
+
+		s.estimate("unknown", "1m")
+		s.pass(5 * time.Second)
+		assert.True(t, s.isBound("unknown-0"))
+		first := s.plan("wide").ExpectedStart.At
+
+		s.pass(time.Minute)
+		s.estimate("runs", "1h")
+		s.pass(15 * time.Second)
+		assert.True(t, s.isBound("long-0"))
+		assert.InDelta(t, (50 * time.Minute).Minutes(), s.plan("wide").ExpectedStart.At.Sub(first.Time).Minutes(), 1)
+		assert.NotNil(t, s.plan("wide"))
+	})
+}
