@@ -228,6 +228,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	c.deletions.watch(c.usage.Pods())
 	c.restore()
 	c.runs.Read(ctx)
+	c.noteLate()
 	c.admission.loop.Enqueue(allPlaces)
 	var loops sync.WaitGroup
 	loops.Go(func() { c.admission.loop.Run(ctx, 1) })

@@ -1,16 +1,21 @@
 package podgroup
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-sched/muster/pkg/admission"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/runs"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/runtimes"
 )
 
@@ -85,9 +90,40 @@ func (c *Controller) tellNotUsed(group *schedulingv1beta1.PodGroup, message stri
 	}
 }
 
-// jobEnded notes how long the last run of a Job took, from when its minimum had nodes. Its PodGroup says when that was. It goes when the Job
-// ends. The Job has ended, or is deleted.
+// noteLate notes the runs whose ends the last leader had no time to note, of what still exists.
+func (c *Controller) noteLate() {
+	var ends []*runs.End
+	jobs, _ := c.jobs.List(labels.Everything()) // the informer's store has no errors
+	for _, job := range jobs {
+		if phase.Ended(job.Status.State.Phase) {
+			if end := c.endOfJob(job, ptr.Deref(job.Status.CompletionTime, metav1.Time{}).Time); end != nil {
+				ends = append(ends, end)
+			}
+		}
+	}
+	groups, _ := c.groups.List(labels.Everything())
+	for _, group := range groups {
+		if group.Status.Phase != schedulingv1beta1.PodGroupCompleted {
+			continue
+		}
+		pods, _ := c.countMembers(group)
+		if end := endOfGroup(group, &group.Status, pods, time.Time{}); end != nil {
+			ends = append(ends, end)
+		}
+	}
+	c.runs.NoteLate(ends)
+}
+
+// jobEnded notes how long the last run of a Job took. The Job has ended, or is deleted.
 func (c *Controller) jobEnded(job *batchv1alpha1.Job, ended time.Time) {
+	if end := c.endOfJob(job, ended); end != nil {
+		c.runs.Note(end)
+	}
+}
+
+// endOfJob is the end of the last run of a Job, which began when its minimum had nodes. Its PodGroup says when that was. It goes when the Job
+// ends. The end is nil if its times are not known.
+func (c *Controller) endOfJob(job *batchv1alpha1.Job, ended time.Time) *runs.End {
 	var began time.Time
 	group, err := c.groups.PodGroups(job.Namespace).Get(batchv1alpha1.PodGroupName(job))
 	if err == nil && ptr.Deref(group.Status.JobVersion, -1) == job.Status.Version {
@@ -97,23 +133,36 @@ func (c *Controller) jobEnded(job *batchv1alpha1.Job, ended time.Time) {
 		began = earliest(began, job.Status.StartTime.Time)
 	}
 	if began.IsZero() || ended.IsZero() {
-		return
+		return nil
 	}
 	stated := ptr.Deref(job.Spec.RunningEstimate, metav1.Duration{}).Duration
 	if stated == 0 {
 		stated, _ = runtimes.Stated(job) // the PodGroup has the annotations of its Job
 	}
-	if job.Status.State.Phase != batchv1alpha1.Completed {
-		c.runs.Failed(runtimes.RunOfJob(job), ended.Sub(began), stated)
-		return
+	return &runs.End{
+		ID: idOf(job.UID, ended), At: ended, Run: runtimes.RunOfJob(job), Took: ended.Sub(began), Stated: stated,
+		Successful: job.Status.State.Phase == batchv1alpha1.Completed,
 	}
-	c.runs.Ended(runtimes.RunOfJob(job), ended.Sub(began), stated)
 }
 
-// groupEnded notes how long a PodGroup took that no Job of ours controls, and that has completed.
+// idOf names a run of an object by its end.
+func idOf(uid types.UID, ended time.Time) string { return fmt.Sprintf("%s/%d", uid, ended.Unix()) }
+
+// groupEnded notes how long a PodGroup took if it has just completed.
 func (c *Controller) groupEnded(group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus, pods []*corev1.Pod) {
-	if next.Phase != schedulingv1beta1.PodGroupCompleted || group.Status.Phase == next.Phase || next.Failed > 0 || batchv1alpha1.JobOf(group) != nil {
+	if group.Status.Phase == next.Phase {
 		return
+	}
+	if end := endOfGroup(group, next, pods, c.clock.Now()); end != nil {
+		c.runs.Note(end)
+	}
+}
+
+// endOfGroup is the end of a PodGroup that no Job of ours controls, and that has completed. If no pod says when, it was at the latest time. The
+// end is nil if it has not completed, or if its times are not known.
+func endOfGroup(group *schedulingv1beta1.PodGroup, now *schedulingv1beta1.PodGroupStatus, pods []*corev1.Pod, latest time.Time) *runs.End {
+	if now.Phase != schedulingv1beta1.PodGroupCompleted || now.Failed > 0 || batchv1alpha1.JobOf(group) != nil {
+		return nil
 	}
 	began, ended := boundAt(&group.Status), time.Time{}
 	for _, pod := range pods {
@@ -127,13 +176,13 @@ func (c *Controller) groupEnded(group *schedulingv1beta1.PodGroup, next *schedul
 		}
 	}
 	if ended.IsZero() {
-		ended = c.clock.Now()
+		ended = latest
 	}
-	if began.IsZero() {
-		return
+	if began.IsZero() || ended.IsZero() {
+		return nil
 	}
 	stated, _ := runtimes.Stated(group)
-	c.runs.Ended(runtimes.RunOf(group), ended.Sub(began), stated)
+	return &runs.End{ID: idOf(group.UID, ended), At: ended, Run: runtimes.RunOf(group), Took: ended.Sub(began), Stated: stated, Successful: true}
 }
 
 // boundAt is when the minimum of a PodGroup had nodes, zero if it had none.

@@ -8,9 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/runs"
 	"github.com/muster-sched/muster/pkg/runtimes"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -128,7 +130,7 @@ func TestJobsHaveAHistory(t *testing.T) {
 	s.cache(mustertesting.MakeQueue("q").Extend(&schedulingv1beta1.QueueExtension{DefaultRuntime: &metav1.Duration{Duration: 2 * time.Hour}}).Obj())
 	began := metav1.NewTime(time.Unix(5000, 0))
 	job := func(name string) *batchv1alpha1.Job {
-		return mustertesting.MakeJob(name).UID(name).Queue("q").Task(mustertesting.MakeTask("worker", 2)).Obj()
+		return mustertesting.MakeJob(name).UID(string(uuid.NewUUID())).Queue("q").Task(mustertesting.MakeTask("worker", 2)).Obj()
 	}
 	estimate := func(job *batchv1alpha1.Job) *schedulingv1beta1.PodGroupEstimate {
 		s.cache(job)
@@ -169,6 +171,38 @@ func TestJobsHaveAHistory(t *testing.T) {
 	assert.Equal(t, 10*time.Minute, estimate(job("test-2")).Runtime.Duration, "from when the last run began")
 }
 
+// TestTheNextLeaderKnowsWhatEndedUnnoticed: the last one was stopped right after the end of a Job, and of a PodGroup without a Job.
+func TestTheNextLeaderKnowsWhatEndedUnnoticed(t *testing.T) {
+	s := newStage(t)
+	s.cache(mustertesting.MakeQueue("q").Obj())
+	began := s.time.Now().Add(-time.Hour)
+	job := mustertesting.MakeJob("train-1").UID("train").Queue("q").Task(mustertesting.MakeTask("worker", 2)).Obj()
+	job.Status.State.Phase, job.Status.StartTime = batchv1alpha1.Completed, &metav1.Time{Time: began}
+	job.Status.CompletionTime = &metav1.Time{Time: began.Add(40 * time.Minute)}
+	s.cache(job)
+	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(1).Phase(completed).Obj()
+	s.cache(group)
+	pod := member("a", corev1.PodSucceeded)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(began)}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(began.Add(10 * time.Minute))}}}}
+	s.show(pod)
+	s.runs.Read(t.Context())
+	s.noteLate()
+	s.noteLate()
+	expected := func(run runtimes.Run) time.Duration { return s.runs.Find(runtimes.Facts{Run: run}).For }
+	assert.Equal(t, 40*time.Minute, expected(runtimes.RunOfJob(job)))
+	assert.Equal(t, 10*time.Minute, expected(runtimes.RunOf(group)))
+
+	waiting := job.DeepCopy()
+	waiting.Status.State.Phase = batchv1alpha1.Running
+	again := job.DeepCopy()
+	again.Status.CompletionTime = &metav1.Time{Time: began.Add(60 * time.Minute)}
+	s.jobHandler().OnUpdate(waiting, job)
+	assert.Equal(t, 40*time.Minute, expected(runtimes.RunOfJob(job)), "the informer tells of it late")
+	s.jobHandler().OnUpdate(waiting, again)
+	assert.Equal(t, 50*time.Minute, expected(runtimes.RunOfJob(job)), "another run of it")
+}
+
 // TestALieIsOneWithoutSuccess: a Job may fail, or be deleted when it has done its work. It tells what the word of its user is worth.
 func TestALieIsOneWithoutSuccess(t *testing.T) {
 	for name, end := range map[string]func(*stage, *batchv1alpha1.Job){
@@ -182,7 +216,7 @@ func TestALieIsOneWithoutSuccess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := leader(t)
 			distrusted := func(took time.Duration) bool {
-				job := mustertesting.MakeJob("train").UID("train").Queue("q").Task(mustertesting.MakeTask("worker", 2)).Obj()
+				job := mustertesting.MakeJob("train").UID(string(uuid.NewUUID())).Queue("q").Task(mustertesting.MakeTask("worker", 2)).Obj()
 				job.Spec.RunningEstimate = &metav1.Duration{Duration: 10 * time.Minute}
 				job.Status.State.Phase, job.Status.StartTime = batchv1alpha1.Running, &metav1.Time{Time: s.time.Now().Add(-took)}
 				end(s, job)
@@ -207,7 +241,9 @@ func TestAnEstimateIsSteady(t *testing.T) {
 	s := leader(t)
 	s.cache(mustertesting.MakeQueue("q").Obj())
 	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").Phase(inqueue).Obj()
-	ended := func(took time.Duration) { s.runs.Ended(runtimes.RunOf(group), took, 0) }
+	ended := func(took time.Duration) {
+		s.runs.Note(&runs.End{ID: string(uuid.NewUUID()), Run: runtimes.RunOf(group), Took: took, Successful: true})
+	}
 	expected := func() time.Duration {
 		next, _ := s.estimate(group, nil)
 		group.Status.Estimate = next

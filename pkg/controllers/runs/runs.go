@@ -7,6 +7,7 @@ package runs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +44,18 @@ type Runs struct {
 
 	mu      sync.Mutex
 	history *runtimes.Past // nil before it was read
+	noted   noted          // what the history has of
 	changed bool           // since it was written
+}
+
+// End is the end of a run.
+type End struct {
+	ID         string // of the run, without spaces
+	At         time.Time
+	Run        runtimes.Run
+	Took       time.Duration
+	Stated     time.Duration // how long it should have run by the word of its user, 0 for no word
+	Successful bool
 }
 
 // New makes a history that is kept by a client of ConfigMaps; nil keeps it in memory only.
@@ -51,23 +63,35 @@ func New(configMaps typedcorev1.ConfigMapInterface, c clock.Clock) *Runs {
 	return &Runs{configMaps: configMaps, clock: c}
 }
 
-// Ended notes that a run was successful and took some time. Stated is how long it should have run by the word of its user, 0 for no word.
-func (r *Runs) Ended(run runtimes.Run, took, stated time.Duration) {
+// Note notes the end of a run, once. A run that was not successful counts only if it took much longer than stated.
+func (r *Runs) Note(end *End) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.history != nil {
-		r.history.Ended(run, took, stated)
-		r.changed = true
+	r.note(end)
+}
+
+// NoteLate notes the ends of runs that no leader has noted. The first leader of all notes all of them, the next ones what the last had no time for.
+func (r *Runs) NoteLate(ends []*End) {
+	slices.SortStableFunc(ends, func(a, b *End) int { return a.At.Compare(b.At) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, end := range ends {
+		if !r.noted.has(end.ID, end.At) {
+			r.note(end)
+		}
 	}
 }
 
-// Failed notes that a run took some time and was not successful. It counts only if it took much longer than stated.
-func (r *Runs) Failed(run runtimes.Run, took, stated time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.history != nil && r.history.Failed(run, took, stated) {
-		r.changed = true
+func (r *Runs) note(end *End) {
+	if r.history == nil || !r.noted.add(end.ID, end.At) {
+		return
 	}
+	if !end.Successful {
+		r.changed = r.history.Failed(end.Run, end.Took, end.Stated) || r.changed
+		return
+	}
+	r.history.Ended(end.Run, end.Took, end.Stated)
+	r.changed = true
 }
 
 // Find finds how long something is expected to run.
@@ -82,27 +106,31 @@ func (r *Runs) Find(f runtimes.Facts) runtimes.Finding {
 
 // Read takes over what an earlier leader has written. Broken lines are left out, and overwritten with the next write.
 func (r *Runs) Read(ctx context.Context) {
-	text := ""
+	var data map[string]string
 	if r.configMaps != nil {
-		text = r.read(ctx)
+		data = r.read(ctx)
 	}
-	history, broken := runtimes.Read(text)
+	history, broken := runtimes.Read(data[Key])
 	if broken > 0 {
 		klog.FromContext(ctx).Error(nil, "The history of run times has lines that no controller has written. They are left out", "configMap", Name, "lines", broken)
 	}
+	noted, ok := readNoted(data[notedKey])
+	if !ok && data[Key] != "" {
+		noted.through = r.clock.Now().Unix() // an earlier version has not written what it has noted
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.history, r.changed = history, broken > 0
+	r.history, r.noted, r.changed = history, noted, broken > 0
 }
 
-// read returns the text of the ConfigMap, or "" if there is none that can be read.
-func (r *Runs) read(ctx context.Context) (text string) {
+// read returns what the ConfigMap has, or nothing if there is none that can be read.
+func (r *Runs) read(ctx context.Context) (data map[string]string) {
 	var failed error
 	_ = wait.PollUntilContextTimeout(ctx, readPause, readFor, true, func(ctx context.Context) (bool, error) {
 		found, err := r.configMaps.Get(ctx, Name, metav1.GetOptions{})
 		switch {
 		case err == nil:
-			text = found.Data[Key]
+			data = found.Data
 		case !apierrors.IsNotFound(err):
 			failed = err
 			return apierrors.IsForbidden(err), nil
@@ -113,7 +141,7 @@ func (r *Runs) read(ctx context.Context) (text string) {
 	if failed != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(failed, "Reading the history of run times failed. It begins anew", "configMap", Name)
 	}
-	return text
+	return data
 }
 
 // Run writes the history when it has changed, at most once a minute, and when the context ends.
@@ -135,11 +163,11 @@ func (r *Runs) Run(ctx context.Context) {
 }
 
 func (r *Runs) writeIfChanged(ctx context.Context) {
-	text, changed := r.take()
+	data, changed := r.take()
 	if !changed {
 		return
 	}
-	if err := r.write(ctx, text); err != nil {
+	if err := r.write(ctx, data); err != nil {
 		klog.FromContext(ctx).Error(err, "Writing the history of run times failed, trying again", "configMap", Name)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -147,22 +175,23 @@ func (r *Runs) writeIfChanged(ctx context.Context) {
 	}
 }
 
-// take returns the text of the history, and whether it is to be written.
-func (r *Runs) take() (text string, changed bool) {
+// take returns what the ConfigMap should have, and whether it is to be written.
+func (r *Runs) take() (data map[string]string, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.history == nil || !r.changed {
-		return "", false
+		return nil, false
 	}
 	r.changed = false
-	return r.history.String(), true
+	r.noted.prune(r.clock.Now())
+	return map[string]string{Key: r.history.String(), notedKey: r.noted.String()}, true
 }
 
 // write replaces the ConfigMap, whatever it has become.
-func (r *Runs) write(ctx context.Context, text string) error {
+func (r *Runs) write(ctx context.Context, data map[string]string) error {
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: Name, Labels: map[string]string{"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": "controller"}},
-		Data:       map[string]string{Key: text},
+		Data:       data,
 	}
 	_, err := r.configMaps.Update(ctx, object, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {

@@ -15,7 +15,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestTheSecondRunHasTheEstimateOfTheFirst: also after a restart of the controller, and when the first Job is gone.
+// TestTheSecondRunHasTheEstimateOfTheFirst: also after a controller is killed, after a restart, and when the first Job is gone.
 func TestTheSecondRunHasTheEstimateOfTheFirst(t *testing.T) {
 	const namespace = metav1.NamespaceDefault
 	ctx, jobs := t.Context(), muster.BatchV1alpha1().Jobs(namespace)
@@ -46,20 +46,33 @@ func TestTheSecondRunHasTheEstimateOfTheFirst(t *testing.T) {
 	first := submit("estimated-1")
 	assert.Nil(t, estimateOf(first))
 	runToItsEnd(t, first, node)
+	assert.Empty(t, p.errors())
+	p.kill()
+
+	expectTheSame := func(name string) *batchv1alpha1.Job {
+		job := submit(name)
+		estimate := estimateOf(job)
+		require.NotNil(t, estimate)
+		assert.Equal(t, schedulingv1beta1.EstimateFromHistory, estimate.Source)
+		assert.Positive(t, estimate.Runtime.Duration)
+		assert.Equal(t, "the last run of this kind took as long", estimate.Message)
+		return job
+	}
+	// The first controller had no time to write that the Job has ended.
+	p = start(t, "--leader-elect=false")
+	p.awaitReady()
+	second := expectTheSame("estimated-2")
 	assert.Equal(t, 0, p.stop())
 	assert.Empty(t, p.errors())
 	kept, err := kube.CoreV1().ConfigMaps("muster-system").Get(ctx, runs.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotContains(t, kept.Data[runs.Key], "estimated", "it has no names")
 	require.NoError(t, jobs.Delete(ctx, first.Name, metav1.DeleteOptions{}))
+	require.NoError(t, jobs.Delete(ctx, second.Name, metav1.DeleteOptions{}))
 
 	p = start(t, "--leader-elect=false")
 	p.awaitReady()
-	second := estimateOf(submit("estimated-2"))
-	require.NotNil(t, second)
-	assert.Equal(t, schedulingv1beta1.EstimateFromHistory, second.Source)
-	assert.Positive(t, second.Runtime.Duration)
-	assert.Equal(t, "the last run of this kind took as long", second.Message)
+	expectTheSame("estimated-4")
 	stated, err := jobs.Create(ctx, mustertesting.MakeJob("estimated-3").Annotation("muster.sh/running-estimate", "90m").
 		Task(mustertesting.MakeTask("worker", 1)).Obj(), metav1.CreateOptions{})
 	require.NoError(t, err)

@@ -114,6 +114,13 @@ func (p *process) stop() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// kill ends the process without a chance to write anything.
+func (p *process) kill() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Kill())
+	<-p.ended
+}
+
 // log returns what the process has logged.
 func (p *process) log() string {
 	p.t.Helper()
