@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -52,13 +53,17 @@ type submission struct {
 }
 
 func newRunCommand(connection *kube.Connection) *cobra.Command {
-	o, printed := &submission{}, genericclioptions.NewPrintFlags("created").WithTypeSetter(kube.Scheme)
+	o, printed, whatIf := &submission{}, genericclioptions.NewPrintFlags("created").WithTypeSetter(kube.Scheme), false
 	command := &cobra.Command{
 		Use:   "run NAME --group GROUP --instance-type TYPE --image IMAGE -- COMMAND [ARG...]",
 		Short: "Create a PhJob",
 		Long: `Create a PhJob: a command that runs once, with an image and an instance type of a
-group. It is created for the user that --user names.`,
-		Example: `  muster phjob run train --user ada --group research --instance-type gpu-1 --image pytorch -- python train.py`,
+group. It is created for the user that --user names.
+
+With --what-if it creates no PhJob. It says when the PhJob would start if it were
+created now, and what it would wait for. The start is expected, not promised.`,
+		Example: `  muster phjob run train --user ada --group research --instance-type gpu-1 --image pytorch -- python train.py
+  muster phjob run train --user ada --group research --instance-type gpu-1 --image pytorch --what-if -- python train.py`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := o.read(command, args); err != nil {
 				return err
@@ -67,16 +72,25 @@ group. It is created for the user that --user names.`,
 			if err != nil {
 				return err
 			}
-			created, err := clients.Muster.PrimehubV1alpha1().PhJobs(clients.Namespace).Create(command.Context(), o.job(),
-				metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+			options := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
+			if whatIf {
+				options.DryRun = []string{metav1.DryRunAll}
+			}
+			created, err := clients.Muster.PrimehubV1alpha1().PhJobs(clients.Namespace).Create(command.Context(), o.job(), options)
 			if err != nil {
 				return err
 			}
-			printer, err := printed.ToPrinter()
+			if !whatIf {
+				return show(command, printed, created)
+			}
+			asked, err := startOf(command.Context(), clients, created)
 			if err != nil {
 				return err
 			}
-			return printer.PrintObj(created, command.OutOrStdout())
+			if *printed.OutputFormat != "" {
+				return show(command, printed, asked)
+			}
+			return kube.PrintStart(command.OutOrStdout(), "phjob", created.Name, &asked.Status)
 		},
 	}
 	flags := command.Flags()
@@ -85,8 +99,20 @@ group. It is created for the user that --user names.`,
 	flags.StringVar(&o.groupID, "group-id", "", "identifier of the group (default: its name)")
 	flags.StringVar(&o.instanceType, "instance-type", "", "InstanceType, which says how much the job may use")
 	flags.StringVarP(&o.image, "image", "i", "", "name of the Image")
-	flags.StringVarP(printed.OutputFormat, "output", "o", "", "how to print the PhJob that was created: name, yaml or json")
+	flags.BoolVar(&whatIf, "what-if", false, "say when the PhJob would start, and create nothing")
+	flags.StringVarP(printed.OutputFormat, "output", "o", "", "how to print the PhJob that was created, or the answer: name, yaml or json")
+	connection.CompleteFlag(command, "instance-type", "instancetypes.primehub.io")
+	connection.CompleteFlag(command, "image", "images.primehub.io")
 	return command
+}
+
+// show prints a PhJob that was created, or a StartReview.
+func show(command *cobra.Command, printed *genericclioptions.PrintFlags, object runtime.Object) error {
+	printer, err := printed.ToPrinter()
+	if err != nil {
+		return err
+	}
+	return printer.PrintObj(object, command.OutOrStdout())
 }
 
 // read takes over the arguments, and says which are missing.

@@ -12,6 +12,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/e2e/harness"
@@ -75,4 +76,42 @@ func askWithoutTheRight(s *harness.Story, ask []string) {
 		assert.Equal(collect, 1, forbidden.code)
 		assert.Contains(collect, forbidden.err, "user "+user+" may not create startreviews.muster.sh in the namespace")
 	}, limit, time.Second)
+}
+
+// TestWhenAPhJobWouldStart in a group with two processors, of which another PhJob uses one.
+func TestWhenAPhJobWouldStart(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "64", "memory", "64Gi")
+	queue := mustertesting.MakeQueue(s.Namespace).Capability("cpu", "2").Obj()
+	queue.Labels = map[string]string{primehubv1alpha1.GroupIDLabel: s.Namespace}
+	_, err := s.Muster.SchedulingV1beta1().Queues().Create(s.Ctx, queue, metav1.CreateOptions{})
+	require.NoError(t, err)
+	for name, cpus := range map[string]float64{"small": 1, "large": 2, "huge": 3} {
+		_, err := s.Muster.PrimehubV1alpha1().InstanceTypes(s.Namespace).Create(s.Ctx, &primehubv1alpha1.InstanceType{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: primehubv1alpha1.InstanceTypeSpec{LimitsCPU: cpus, LimitsMemory: "1Gi"},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	_, err = s.Muster.PrimehubV1alpha1().Images(s.Namespace).Create(s.Ctx, &primehubv1alpha1.Image{
+		ObjectMeta: metav1.ObjectMeta{Name: "base"}, Spec: primehubv1alpha1.ImageSpec{URL: "registry/base"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	runs := s.CreateJob(mustertesting.MakeJob("runs").Queue(s.Namespace).Annotation(schedulingv1beta1.RunningEstimateAnnotation, "1h").
+		Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "1")))
+	s.JobPhase(runs, batchv1alpha1.Running)
+
+	ask := func(kind string) []string {
+		return []string{"phjob", "run", "train", "--user", "ada", "--group", s.Namespace, "--instance-type", kind, "--image", "base", "--what-if", "--", "true"}
+	}
+	assert.Regexp(t, `^phjob train: it would start at once.*; on 1 node\n$`, muster(s, ask("small")...))
+	assert.Regexp(t, `^phjob train: expected to start about .*, when runs ends; that is in (59|60)m`, muster(s, ask("large")...))
+	assert.Contains(t, muster(s, ask("huge")...), "phjob train: it would never start: its minimum can never fit queue")
+	missing := called(s, "muster", append(ask("none"), "-n", s.Namespace)...)
+	assert.Equal(t, 1, missing.code)
+	assert.Contains(t, missing.err, `instancetypes.primehub.io "none" not found`)
+	jobs, err := s.Muster.PrimehubV1alpha1().PhJobs(s.Namespace).List(s.Ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, jobs.Items)
+	assert.Contains(t, called(s, "muster", "__complete", "phjob", "run", "-n", s.Namespace, "--instance-type", "sm").out, "small\n")
 }

@@ -1,4 +1,4 @@
-package job
+package kube
 
 import (
 	"testing"
@@ -14,7 +14,6 @@ import (
 	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
-	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 func TestAClusterWithoutStartReviews(t *testing.T) {
@@ -22,7 +21,7 @@ func TestAClusterWithoutStartReviews(t *testing.T) {
 	client.PrependReactor("create", "startreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewNotFound(musterv1alpha1.Resource("startreviews"), "")
 	})
-	_, err := answerTo(t.Context(), client.MusterV1alpha1().StartReviews("team"), mustertesting.MakeJob("wide").Obj())
+	_, err := StartOf(t.Context(), client.MusterV1alpha1().StartReviews("team"), "wide", musterv1alpha1.StartReviewSpec{})
 	assert.ErrorContains(t, err, "this cluster has no StartReviews: ask an administrator to apply manifests/crds")
 }
 
@@ -36,7 +35,7 @@ func TestAQuestionIsDeletedWithItsAnswer(t *testing.T) {
 		}
 		return true, review, nil
 	})
-	got, err := answerTo(t.Context(), client.MusterV1alpha1().StartReviews("team"), mustertesting.MakeJob("wide").Obj())
+	got, err := StartOf(t.Context(), client.MusterV1alpha1().StartReviews("team"), "wide", musterv1alpha1.StartReviewSpec{})
 	require.NoError(t, err)
 	assert.Equal(t, musterv1alpha1.StartsNow, got.Status.Answer)
 	left, err := client.MusterV1alpha1().StartReviews("team").List(t.Context(), metav1.ListOptions{})
