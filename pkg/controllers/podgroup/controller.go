@@ -261,9 +261,10 @@ func (c *Controller) groupHandler() cache.ResourceEventHandler {
 		AddFunc:    changed,
 		UpdateFunc: func(_, obj any) { changed(obj) },
 		DeleteFunc: func(obj any) {
-			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-				c.admission.lose(key)
-				c.status.Enqueue(key)
+			if group, ok := worker.LastKnown[*schedulingv1beta1.PodGroup](obj); ok {
+				c.groupLost(group)
+				c.admission.lose(group.Namespace + "/" + group.Name)
+				c.status.Enqueue(group.Namespace + "/" + group.Name)
 			}
 		},
 	}

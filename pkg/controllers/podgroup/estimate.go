@@ -148,9 +148,13 @@ func (c *Controller) endOfJob(job *batchv1alpha1.Job, ended time.Time) *runs.End
 // idOf names a run of an object by its end.
 func idOf(uid types.UID, ended time.Time) string { return fmt.Sprintf("%s/%d", uid, ended.Unix()) }
 
-// groupEnded notes how long a PodGroup took if it has just completed.
+// groupEnded notes how long a PodGroup took if it has just completed, or lost its pods.
 func (c *Controller) groupEnded(group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus, pods []*corev1.Pod) {
 	if group.Status.Phase == next.Phase {
+		return
+	}
+	if !hasStarted(next.Phase) {
+		c.groupLost(group)
 		return
 	}
 	if end := endOfGroup(group, next, pods, c.clock.Now()); end != nil {
@@ -161,7 +165,7 @@ func (c *Controller) groupEnded(group *schedulingv1beta1.PodGroup, next *schedul
 // endOfGroup is the end of a PodGroup that no Job of ours controls, and that has completed. If no pod says when, it was at the latest time. The
 // end is nil if it has not completed, or if its times are not known.
 func endOfGroup(group *schedulingv1beta1.PodGroup, now *schedulingv1beta1.PodGroupStatus, pods []*corev1.Pod, latest time.Time) *runs.End {
-	if now.Phase != schedulingv1beta1.PodGroupCompleted || now.Failed > 0 || batchv1alpha1.JobOf(group) != nil {
+	if now.Phase != schedulingv1beta1.PodGroupCompleted || batchv1alpha1.JobOf(group) != nil {
 		return nil
 	}
 	began, ended := boundAt(&group.Status), time.Time{}
@@ -182,7 +186,17 @@ func endOfGroup(group *schedulingv1beta1.PodGroup, now *schedulingv1beta1.PodGro
 		return nil
 	}
 	stated, _ := runtimes.Stated(group)
-	return &runs.End{ID: idOf(group.UID, ended), At: ended, Run: runtimes.RunOf(group), Took: ended.Sub(began), Stated: stated, Successful: true}
+	return &runs.End{ID: idOf(group.UID, ended), At: ended, Run: runtimes.RunOf(group), Took: ended.Sub(began), Stated: stated, Successful: now.Failed == 0}
+}
+
+// groupLost notes that a PodGroup of no Job of ours runs no more, such as that of a bare pod. It or its pods were deleted.
+func (c *Controller) groupLost(group *schedulingv1beta1.PodGroup) {
+	began, now, phase := boundAt(&group.Status), c.clock.Now(), group.Status.Phase
+	if !hasStarted(phase) || phase == schedulingv1beta1.PodGroupCompleted || began.IsZero() || batchv1alpha1.JobOf(group) != nil {
+		return
+	}
+	stated, _ := runtimes.Stated(group)
+	c.runs.Note(&runs.End{ID: idOf(group.UID, now), At: now, Run: runtimes.RunOf(group), Took: now.Sub(began), Stated: stated})
 }
 
 // boundAt is when the minimum of a PodGroup had nodes, zero if it had none.

@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -232,6 +233,45 @@ func TestALieIsOneWithoutSuccess(t *testing.T) {
 			assert.False(t, distrusted(time.Hour))
 			assert.False(t, distrusted(time.Minute), "and it proves nothing to fail soon")
 			assert.True(t, distrusted(time.Hour))
+		})
+	}
+}
+
+// TestALieOfAPodIsOneWithoutSuccess: a bare pod has a PodGroup of its own, which tells what the word of its user is worth.
+func TestALieOfAPodIsOneWithoutSuccess(t *testing.T) {
+	for name, end := range map[string]func(*stage, *corev1.Pod){
+		"it fails": func(s *stage, pod *corev1.Pod) {
+			pod = pod.DeepCopy()
+			pod.Status.Phase = corev1.PodFailed
+			s.show(pod)
+			require.Equal(s.t, completed, s.step().Phase)
+		},
+		"it is deleted": func(s *stage, pod *corev1.Pod) {
+			s.remove(pod)
+			require.Equal(s.t, inqueue, s.step().Phase)
+		},
+		"its PodGroup goes first": func(s *stage, _ *corev1.Pod) { s.groupHandler().OnDelete(s.group("g")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			distrusted := func(s *stage, uid string, took time.Duration) bool {
+				group := mustertesting.MakePodGroup("g").UID(uid).Queue("q").MinMember(1).Phase(inqueue).Obj()
+				group.Annotations = stated("10h")
+				s.serve(group)
+				s.cache(group)
+				pod := member("a", corev1.PodRunning)
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.time.Now())}}
+				s.show(pod)
+				require.Equal(t, running, s.step().Phase)
+				s.time.Step(took)
+				end(s, pod)
+				return s.runs.Find(s.factsOf(group, nil)).Distrusted
+			}
+			history := leader(t)
+			for i, took := range []time.Duration{17 * time.Hour, 60 * time.Hour, 60 * time.Hour, time.Hour, 60 * time.Hour} {
+				s := leader(t)
+				s.runs = history.runs
+				assert.Equal(t, i == 4, distrusted(s, fmt.Sprint("g", i), took), took) // and up to two hours, in which its status is written
+			}
 		})
 	}
 }
