@@ -102,12 +102,17 @@ func TestWhenAPhJobWouldStart(t *testing.T) {
 	s.JobPhase(runs, batchv1alpha1.Running)
 
 	ask := func(kind string) []string {
-		return []string{"phjob", "run", "train", "--user", "ada", "--group", s.Namespace, "--instance-type", kind, "--image", "base", "--what-if", "--", "true"}
+		return []string{"phjob", "run", "train", "-n", s.Namespace, "--user", "ada", "--group", s.Namespace, "--instance-type", kind, "--image", "base", "--what-if", "--", "true"}
 	}
-	assert.Regexp(t, `^phjob train: it would start at once.*; on 1 node\n$`, muster(s, ask("small")...))
-	assert.Regexp(t, `^phjob train: expected to start about .*, when runs ends; that is in (59|60)m`, muster(s, ask("large")...))
-	assert.Contains(t, muster(s, ask("huge")...), "phjob train: it would never start: its minimum can never fit queue")
-	missing := called(s, "muster", append(ask("none"), "-n", s.Namespace)...)
+	said := func(kind string) string {
+		got := called(s, "muster", ask(kind)...) // what stands behind -- is no flag
+		require.Zero(t, got.code, got.err)
+		return got.out
+	}
+	assert.Regexp(t, `^phjob train: it would start at once.*; on 1 node\n$`, said("small"))
+	assert.Regexp(t, `^phjob train: expected to start about .*, when runs ends; that is in (59|60)m`, said("large"))
+	assert.Contains(t, said("huge"), "phjob train: it would never start: its minimum can never fit queue")
+	missing := called(s, "muster", ask("none")...)
 	assert.Equal(t, 1, missing.code)
 	assert.Contains(t, missing.err, `instancetypes.primehub.io "none" not found`)
 	jobs, err := s.Muster.PrimehubV1alpha1().PhJobs(s.Namespace).List(s.Ctx, metav1.ListOptions{})
