@@ -43,7 +43,7 @@ type evictionHistory struct {
 // changes any more.
 func TestHistoriesWithEvictionsComeToRest(t *testing.T) {
 	evictions := 0
-	mustertesting.Histories(t, 300, func(t *rapid.T) {
+	mustertesting.HistoriesUntil(t, 300, func() bool { return evictions > 0 }, func(t *rapid.T) {
 		h := drawHistory(t)
 		most := len(h.loads) * len(h.loads) * 4
 		for h.step() {

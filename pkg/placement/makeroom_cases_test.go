@@ -281,7 +281,7 @@ func TestRoomForRealFilters(t *testing.T) {
 // there are any, and none of a more important class than needed.
 func TestVictimsByPriorityAreFound(t *testing.T) {
 	found, none := 0, 0
-	mustertesting.Histories(t, 2000, func(t *rapid.T) {
+	mustertesting.HistoriesUntil(t, 2000, func() bool { return found > 0 && none > 0 }, func(t *rapid.T) {
 		w := drawTown(t)
 		w.open(t)
 		byShare := slices.ContainsFunc(w.candidates, func(v *Victim) bool { return v.Rule == quota.ByShare })

@@ -268,7 +268,7 @@ func TestUnseenMembersGoWithTheirGang(t *testing.T) {
 // found. Among pods of equal priority no gang is evicted if that is not needed.
 func TestVictimsAreFewAndLeaveGangsWholeOrGone(t *testing.T) {
 	found := 0
-	mustertesting.Histories(t, 200, func(t *rapid.T) {
+	mustertesting.HistoriesUntil(t, 200, func() bool { return found > 0 }, func(t *rapid.T) {
 		c := drawCluster(t)
 		cpu := rapid.Int64Range(1, 8).Draw(t, "preemptor's cpu")
 		preemptor := mustertesting.MakePod("urgent").Requests("cpu", fmt.Sprint(cpu)).Priority(rapid.Int32Range(1, 3).Draw(t, "preemptor's priority")).Obj()

@@ -34,3 +34,18 @@ func Histories(t *testing.T, n int, property func(*rapid.T)) {
 	}
 	rapid.Check(t, property)
 }
+
+// maxRepeats is how often HistoriesUntil draws, at most.
+const maxRepeats = 20
+
+// HistoriesUntil checks a property as Histories does, and again while not enough was seen in them. So a test that asks for a rare case does not
+// fail by chance. A case that never comes is still found: the test looks for it afterwards.
+func HistoriesUntil(t *testing.T, n int, enough func() bool, property func(*rapid.T)) {
+	t.Helper()
+	for range maxRepeats {
+		Histories(t, n, property)
+		if t.Failed() || enough() {
+			return
+		}
+	}
+}

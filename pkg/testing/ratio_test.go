@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
 )
 
 // TestARatioIsJudgedByItsSample: one at its limit passes, whatever the size of the sample. A worse one is found, the sooner the worse it is.
@@ -44,4 +45,15 @@ func TestARatioOfNothingIsNoSuccess(t *testing.T) {
 	r.AtMost(mock, 2, "nothing")
 	assert.True(t, mock.Failed())
 	assert.False(t, r.IsAbove(0))
+}
+
+// TestHistoriesAreDrawnUntilEnoughWasSeen: a rare case comes in the end.
+func TestHistoriesAreDrawnUntilEnoughWasSeen(t *testing.T) {
+	histories, rounds := 0, 0
+	HistoriesUntil(t, 10, func() bool { rounds++; return rounds == 3 }, func(*rapid.T) { histories++ })
+	assert.Equal(t, 3, rounds)
+	assert.Zero(t, histories%3)
+	rounds = -1000
+	HistoriesUntil(t, 1, func() bool { rounds++; return false }, func(*rapid.T) {})
+	assert.Equal(t, -1000+maxRepeats, rounds, "a case that never comes is looked for no longer")
 }

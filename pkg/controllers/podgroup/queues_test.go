@@ -88,7 +88,7 @@ func TestAChangeOfAQueueStartsARound(t *testing.T) {
 			} else {
 				s.queueHandler().OnUpdate(c.before, c.after)
 			}
-			assert.Eventually(t, func() bool { return s.isIn(group) }, 10*time.Second, 5*time.Millisecond)
+			assert.Eventually(t, func() bool { return s.isIn(group) }, mustertesting.Timeout, 5*time.Millisecond)
 			cancel()
 			<-done
 		})
@@ -117,7 +117,7 @@ func TestTheEndOfAWaitingPodGroupStartsARound(t *testing.T) {
 		s.admission.loop.Run(ctx, 1)
 	}()
 	s.admission.lose(large.Namespace + "/" + large.Name)
-	assert.Eventually(t, func() bool { return s.isIn(small) }, 10*time.Second, 5*time.Millisecond)
+	assert.Eventually(t, func() bool { return s.isIn(small) }, mustertesting.Timeout, 5*time.Millisecond)
 	cancel()
 	<-done
 }

@@ -397,7 +397,7 @@ func (s *stage) run() {
 // soon waits until met.
 func soon(t *testing.T, what string, met func() bool) {
 	t.Helper()
-	assert.Eventually(t, met, 10*time.Second, 5*time.Millisecond, what)
+	assert.Eventually(t, met, mustertesting.Timeout, 5*time.Millisecond, what)
 }
 
 // TestChildrenAreSyncedWhenTheirParentChanges: the children have no event of their own then.

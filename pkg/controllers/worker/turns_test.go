@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // newTestTurns makes Turns of two at once, and returns the keys that were enqueued since the last call.
@@ -175,7 +177,7 @@ func TestTurnsOfWorkersThatRun(t *testing.T) {
 	start(t, w, 8)
 	select {
 	case <-allDone:
-	case <-time.After(20 * time.Second):
+	case <-time.After(mustertesting.Timeout):
 		t.Fatalf("%d are not done", undone.Load())
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	testingclock "k8s.io/utils/clock/testing"
+
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // recorder is a Syncer that tells which keys it was called with and answers what the test wants.
@@ -45,7 +47,7 @@ func (r *recorder) expect(t *testing.T, key string) {
 	select {
 	case got := <-r.calls:
 		require.Equal(t, key, got)
-	case <-time.After(10 * time.Second):
+	case <-time.After(mustertesting.Timeout):
 		t.Fatalf("no sync of %q", key)
 	}
 }
@@ -62,7 +64,7 @@ func start(t *testing.T, w *Worker, workers int) (stop func()) {
 		cancel()
 		select {
 		case <-done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(mustertesting.Timeout):
 			t.Error("the worker did not stop")
 		}
 	}
@@ -188,7 +190,7 @@ func TestAFailedSyncIsRetriedAndForgottenOnSuccess(t *testing.T) {
 	for range 4 {
 		r.expect(t, "a")
 	}
-	assert.Eventually(t, func() bool { return w.queue.NumRequeues("a") == 0 }, 10*time.Second, time.Millisecond)
+	assert.Eventually(t, func() bool { return w.queue.NumRequeues("a") == 0 }, mustertesting.Timeout, time.Millisecond)
 }
 
 func TestAfterAsksForAnotherSync(t *testing.T) {
@@ -261,7 +263,7 @@ func TestRunReturnsWhenSyncsUnderWayAreDone(t *testing.T) {
 	close(release)
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(mustertesting.Timeout):
 		t.Fatal("Run did not return")
 	}
 }
@@ -291,7 +293,7 @@ func TestKeysAreNotSyncedAfterTheStop(t *testing.T) {
 	close(release)
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(mustertesting.Timeout):
 		t.Fatal("Run did not return")
 	}
 	r.expect(t, "a")

@@ -241,7 +241,7 @@ func readTime(queue interface {
 func lookAgain(t testing.TB, tr *gangs.Tracker) []state.Key {
 	t.Helper()
 	readTime(tr.Dirty)
-	require.Eventually(t, func() bool { return tr.Dirty.Len() > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return tr.Dirty.Len() > 0 }, mustertesting.Timeout, time.Millisecond)
 	return toLookAt(tr)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/report"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // newFollower makes a tracker that has seen no scheduling cycle.
@@ -191,5 +192,5 @@ func TestAllGangsAreLookedAtWhenThisProcessBeginsToLead(t *testing.T) {
 	assert.ElementsMatch(t, []state.Key{keyNamed("a"), keyNamed("b")}, toLookAt(tr))
 	clock.Step(state.ReportDelay)
 	readTime(tr.Reports)
-	require.Eventually(t, func() bool { return tr.Reports.Len() == 2 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return tr.Reports.Len() == 2 }, mustertesting.Timeout, time.Millisecond)
 }

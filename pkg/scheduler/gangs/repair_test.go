@@ -164,7 +164,7 @@ func TestAPodIsMarkedAndDeletedByItsEviction(t *testing.T) {
 	pod := memberNamed("m").Node("n").Obj()
 	r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
 	r.Queue.Add(evictionOf(pod))
-	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return isGone(client, "m") }, mustertesting.Timeout, time.Millisecond)
 	require.Equal(t, []string{"patch", "delete"}, writes(client))
 	marked := client.Actions()[0].(clienttesting.PatchAction)
 	require.Equal(t, "status", marked.GetSubresource())
@@ -217,7 +217,7 @@ func TestAnEvictionIsNotHeldUpByAnOldVersionOfThePod(t *testing.T) {
 		return false, nil, nil
 	})
 	r.Queue.Add(evictionOf(pod))
-	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return isGone(client, "m") }, mustertesting.Timeout, time.Millisecond)
 }
 
 // TestRoomOfOthersIsGivenBackInTime: a pod has its own grace period. It is at most ten minutes where the pod uses what is not its queue's.
@@ -280,7 +280,7 @@ func TestEachEvictionHasAnEvent(t *testing.T) {
 			select {
 			case event := <-r.Events.(*events.FakeRecorder).Events:
 				assert.Equal(t, "Normal "+reason+" why", event)
-			case <-time.After(10 * time.Second):
+			case <-time.After(mustertesting.Timeout):
 				t.Fatal("there is no event")
 			}
 		})
@@ -310,8 +310,8 @@ func TestARepairThatFailsIsTriedAgain(t *testing.T) {
 				return false, nil, nil
 			})
 			r.Queue.Add(evictionOf(pod))
-			require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
-			require.Eventually(t, func() bool { return r.Queue.NumRequeues(evictionOf(pod)) == 0 }, 10*time.Second, time.Millisecond, "it is forgotten")
+			require.Eventually(t, func() bool { return isGone(client, "m") }, mustertesting.Timeout, time.Millisecond)
+			require.Eventually(t, func() bool { return r.Queue.NumRequeues(evictionOf(pod)) == 0 }, mustertesting.Timeout, time.Millisecond, "it is forgotten")
 		})
 	}
 }
@@ -369,7 +369,7 @@ func TestAPodThatWasReplacedIsNotEvicted(t *testing.T) {
 			r, client := repairs(t, []*corev1.Pod{replaced, marker}, []*corev1.Pod{seen, marker})
 			r.Queue.Add(evictionOf(old))
 			r.Queue.Add(evictionOf(marker))
-			require.Eventually(t, func() bool { return isGone(client, "marker") }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return isGone(client, "marker") }, mustertesting.Timeout, time.Millisecond)
 			live, err := client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), metav1.NamespaceDefault, "m")
 			require.NoError(t, err)
 			assert.Equal(t, replaced, live)
@@ -383,7 +383,7 @@ func TestTheDeletionOfAnEvictionIsForOnePod(t *testing.T) {
 	pod := memberNamed("m").Node("n").Obj()
 	r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
 	r.Queue.Add(evictionOf(pod))
-	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return isGone(client, "m") }, mustertesting.Timeout, time.Millisecond)
 	deletion := client.Actions()[1].(clienttesting.DeleteActionImpl)
 	require.NotNil(t, deletion.DeleteOptions.Preconditions)
 	assert.Equal(t, pod.UID, *deletion.DeleteOptions.Preconditions.UID)
@@ -397,7 +397,7 @@ func TestPodsThatAreGoneOrBeingDeletedNeedNoRepair(t *testing.T) {
 	for _, pod := range []*corev1.Pod{gone, goes, marker} {
 		r.Queue.Add(evictionOf(pod))
 	}
-	require.Eventually(t, func() bool { return isGone(client, "marker") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return isGone(client, "marker") }, mustertesting.Timeout, time.Millisecond)
 	assert.Equal(t, []string{"patch", "delete"}, writes(client), "of the marker")
 }
 
@@ -417,7 +417,7 @@ func TestANominationIsDroppedUnlessThePodIsBound(t *testing.T) {
 	}
 	r.Queue.Add(dropOf(bound))
 	r.Queue.Add(dropOf(waits))
-	require.Eventually(t, func() bool { return nomination("waits") == "" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return nomination("waits") == "" }, mustertesting.Timeout, time.Millisecond)
 	assert.Equal(t, "n", nomination("bound"))
 }
 

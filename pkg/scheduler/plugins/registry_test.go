@@ -105,7 +105,7 @@ func TestNoPodIsTriedBeforePodGroupsAndQueuesWereRead(t *testing.T) {
 			select {
 			case status := <-statuses:
 				assert.Equal(t, plugin == "Coscheduling", status.IsSkip(), "Capacity knows the queue: %v", status)
-			case <-time.After(20 * time.Second):
+			case <-time.After(mustertesting.Timeout):
 				require.Fail(t, "the pod is not tried")
 			}
 		})
@@ -137,7 +137,7 @@ func TestPodsThatOurPluginsRejectInPreFilterAreNotShownToPluginsBehind(t *testin
 	p := newProgram(t, []runtime.Object{single, member}, mustertesting.MakeQueue("q").Capability("cpu", "1").Obj(), group)
 	p.start(t)
 	p.tracker.Feed.AwaitRead(t.Context())
-	require.Eventually(t, func() bool { return p.tracker.Gate(member) == "" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.tracker.Gate(member) == "" }, mustertesting.Timeout, time.Millisecond)
 	for pod, plugin := range map[*corev1.Pod]string{single: "Capacity", member: "Coscheduling"} {
 		cycle := newCycle()
 		_, status, _ := p.RunPreFilterPlugins(t.Context(), cycle, pod)
@@ -156,7 +156,7 @@ func TestTheReporterRunsWithThePlugins(t *testing.T) {
 	p := newProgram(t, []runtime.Object{member}, group)
 	p.start(t)
 	p.tracker.Feed.AwaitRead(t.Context())
-	require.Eventually(t, func() bool { return p.tracker.Gate(member) == "" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.tracker.Gate(member) == "" }, mustertesting.Timeout, time.Millisecond)
 	_, status, _ := p.RunPreFilterPlugins(t.Context(), newCycle(), member)
 	require.False(t, status.IsSuccess())
 	require.Eventually(t, func() bool {

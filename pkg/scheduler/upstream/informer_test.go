@@ -137,7 +137,7 @@ func TestAReplacedPodArrivesAsDeletionAndAddition(t *testing.T) {
 			// The watch shows the new pod alone, as after a time without a connection.
 			replaced := podNamed("p", "new")
 			require.NoError(t, client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), replaced, "ns"))
-			require.Eventually(t, func() bool { return len(c.seen()) == len(test.want) }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(c.seen()) == len(test.want) }, mustertesting.Timeout, time.Millisecond)
 			assert.Equal(t, test.want, c.seen())
 		})
 	}

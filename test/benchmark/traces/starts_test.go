@@ -78,7 +78,7 @@ func isAnyBefore(of *simulation.Scheduler, key state.Key) bool {
 // the first gang moves to a later time by betweenChoices at most. A restart of the scheduler changes nothing in that. All jobs start in the end.
 func TestNoGangThatIsLetPastDelaysAnother(t *testing.T) {
 	seen := 0
-	mustertesting.Histories(t, 100, func(rt *rapid.T) {
+	mustertesting.HistoriesUntil(t, 100, func() bool { return seen > 0 }, func(rt *rapid.T) {
 		var jobs []Job
 		submit := time.Duration(0)
 		for range rapid.IntRange(5, 25).Draw(rt, "jobs") {

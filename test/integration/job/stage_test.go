@@ -174,9 +174,6 @@ func (s *stage) fail(name string, exitCode int32) {
 
 func (s *stage) setPhase(name string, phase corev1.PodPhase, exitCode int32) {
 	s.t.Helper()
-	pod, err := kube.CoreV1().Pods(s.namespace).Get(s.t.Context(), name, metav1.GetOptions{})
-	require.NoError(s.t, err)
-	pod.Status.Phase = phase
 	status := corev1.ContainerStatus{Name: "main"}
 	if phase == corev1.PodFailed || phase == corev1.PodSucceeded {
 		status.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: exitCode}
@@ -187,10 +184,12 @@ func (s *stage) setPhase(name string, phase corev1.PodPhase, exitCode int32) {
 	if status.Ready {
 		ready = corev1.ConditionTrue
 	}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
-	_, err = kube.CoreV1().Pods(s.namespace).UpdateStatus(s.t.Context(), pod, metav1.UpdateOptions{})
-	require.NoError(s.t, err)
+	pods := kube.CoreV1().Pods(s.namespace)
+	require.NoError(s.t, clients.Change(s.t.Context(), name, pods.Get, pods.UpdateStatus, func(pod *corev1.Pod) {
+		pod.Status.Phase = phase
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
+	}))
 }
 
 // reap removes the pods that are being deleted, as a kubelet does once their containers have ended. It waits for that many.

@@ -11,6 +11,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // TestTheTopologyOfAJob: its PodGroup gets it once, and its partitions always. A change to the PodGroup by another client stays.
@@ -37,9 +38,10 @@ func TestTheTopologyOfAJob(t *testing.T) {
 	assert.Equal(t, int32(3), group.Spec.MinMember)
 	assert.Equal(t, "rack@10m", group.Annotations[schedulingv1beta1.NarrowTopologyAnnotation])
 
-	group.Spec.NetworkTopology = &schedulingv1beta1.NetworkTopologySpec{Mode: schedulingv1beta1.SoftNetworkTopologyMode}
-	_, err := muster.SchedulingV1beta1().PodGroups(group.Namespace).Update(t.Context(), group, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	groups := muster.SchedulingV1beta1().PodGroups(group.Namespace)
+	require.NoError(t, clients.Change(t.Context(), group.Name, groups.Get, groups.Update, func(group *schedulingv1beta1.PodGroup) {
+		group.Spec.NetworkTopology = &schedulingv1beta1.NetworkTopologySpec{Mode: schedulingv1beta1.SoftNetworkTopologyMode}
+	}))
 	s.edit("j", func(job *batchv1alpha1.Job) {
 		job.Spec.Tasks[1].Replicas, job.Spec.Tasks[1].PartitionPolicy.TotalPartitions = 6, 3
 		job.Spec.Tasks[1].PartitionPolicy.MinPartitions, job.Spec.Tasks[1].MinAvailable = 2, nil

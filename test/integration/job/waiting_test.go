@@ -14,6 +14,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
@@ -271,12 +272,12 @@ func TestWhatThePodGroupWaitsForIsSaid(t *testing.T) {
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
 	group := s.group(job)
 	say := func(phase schedulingv1beta1.PodGroupPhase, message string) {
-		group.Status.Phase = phase
-		group.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{
-			Type: schedulingv1beta1.PodGroupUnschedulableType, Status: corev1.ConditionTrue, Message: message}}
-		var err error
-		group, err = muster.SchedulingV1beta1().PodGroups(s.namespace).UpdateStatus(t.Context(), group, metav1.UpdateOptions{})
-		require.NoError(t, err)
+		groups := muster.SchedulingV1beta1().PodGroups(s.namespace)
+		require.NoError(t, clients.Change(t.Context(), group.Name, groups.Get, groups.UpdateStatus, func(group *schedulingv1beta1.PodGroup) {
+			group.Status.Phase = phase
+			group.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{
+				Type: schedulingv1beta1.PodGroupUnschedulableType, Status: corev1.ConditionTrue, Message: message}}
+		}))
 	}
 	say(schedulingv1beta1.PodGroupPending, "queue is full")
 	assert.Equal(t, "queue is full", s.JobReason(s.name("j"), "PodGroupPending").Message)

@@ -145,15 +145,14 @@ func (s *stage) end(name string, exitCode int32) {
 
 func (s *stage) setPhase(name string, phase corev1.PodPhase, exitCode int32) {
 	s.t.Helper()
-	pod, err := kube.CoreV1().Pods(s.namespace).Get(s.t.Context(), name, metav1.GetOptions{})
-	require.NoError(s.t, err)
-	pod.Status.Phase = phase
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name}}
-	if phase != corev1.PodRunning {
-		pod.Status.ContainerStatuses[0].State.Terminated = &corev1.ContainerStateTerminated{ExitCode: exitCode}
-	}
-	_, err = kube.CoreV1().Pods(s.namespace).UpdateStatus(s.t.Context(), pod, metav1.UpdateOptions{})
-	require.NoError(s.t, err)
+	pods := kube.CoreV1().Pods(s.namespace)
+	require.NoError(s.t, clients.Change(s.t.Context(), name, pods.Get, pods.UpdateStatus, func(pod *corev1.Pod) {
+		pod.Status.Phase = phase
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name}}
+		if phase != corev1.PodRunning {
+			pod.Status.ContainerStatuses[0].State.Terminated = &corev1.ContainerStateTerminated{ExitCode: exitCode}
+		}
+	}))
 }
 
 // reap lets that many pods go that are being deleted, as a kubelet does once their containers have ended.

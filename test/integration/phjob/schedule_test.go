@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // runs are the PhJobs that a PhSchedule has created.
@@ -76,10 +77,10 @@ func TestAnInvalidSchedule(t *testing.T) {
 	require.NoError(t, err)
 	w.eventually("it is invalid", func() bool { return w.schedule("odd").Status.Invalid })
 	assert.Contains(t, w.schedule("odd").Status.Message, "phSchedule recurrence format invalid")
-	right := w.schedule("odd")
-	right.Spec.Recurrence.Cron = "0 12 * * *"
-	_, err = muster.PrimehubV1alpha1().PhSchedules(w.namespace).Update(t.Context(), right, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	schedules := muster.PrimehubV1alpha1().PhSchedules(w.namespace)
+	require.NoError(t, clients.Change(t.Context(), "odd", schedules.Get, schedules.Update, func(right *primehubv1alpha1.PhSchedule) {
+		right.Spec.Recurrence.Cron = "0 12 * * *"
+	}))
 	w.eventually("it is valid", func() bool {
 		status := w.schedule("odd").Status
 		return !status.Invalid && status.NextRunTime != nil && status.Message == ""

@@ -13,6 +13,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/runs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // TestTheSecondRunHasTheEstimateOfTheFirst: also after a controller is killed, after a restart, and when the first Job is gone.
@@ -112,11 +113,7 @@ func runToItsEnd(t *testing.T, job *batchv1alpha1.Job, node string) {
 		pod corev1.PodPhase
 		job batchv1alpha1.JobPhase
 	}{{corev1.PodRunning, batchv1alpha1.Running}, {corev1.PodSucceeded, batchv1alpha1.Completed}} {
-		pod, err := pods.Get(ctx, name, metav1.GetOptions{})
-		require.NoError(t, err)
-		pod.Status.Phase = step.pod
-		_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-		require.NoError(t, err)
+		require.NoError(t, clients.Change(ctx, name, pods.Get, pods.UpdateStatus, func(pod *corev1.Pod) { pod.Status.Phase = step.pod }))
 		eventually(t, "the Job is "+string(step.job), is(step.job))
 	}
 }

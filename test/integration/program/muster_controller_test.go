@@ -31,6 +31,7 @@ import (
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 	"github.com/muster-sched/muster/test/integration/harness"
 )
 
@@ -314,13 +315,11 @@ func TestTasksDependAsTheFlagSays(t *testing.T) {
 	_, err := muster.BatchV1alpha1().Jobs(namespace).Create(ctx, job, metav1.CreateOptions{})
 	require.NoError(t, err)
 	eventually(t, "the task that the other depends on", exists("depends-serve-0"))
-	serve, err := pods.Get(ctx, "depends-serve-0", metav1.GetOptions{})
-	require.NoError(t, err)
-	serve.Status.Phase = corev1.PodRunning
-	serve.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	assert.False(t, exists("depends-ask-0")(), "it is not ready yet")
-	_, err = pods.UpdateStatus(ctx, serve, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	require.NoError(t, clients.Change(ctx, "depends-serve-0", pods.Get, pods.UpdateStatus, func(serve *corev1.Pod) {
+		serve.Status.Phase = corev1.PodRunning
+		serve.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	}))
 	eventually(t, "the task that depends on it", exists("depends-ask-0"))
 	assert.Equal(t, 0, p.stop())
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 	mustertext "github.com/muster-sched/muster/pkg/text"
 	"github.com/muster-sched/muster/test/integration/harness"
 )
@@ -287,11 +288,8 @@ func (s *fixture) setWaiting(message string, names ...string) {
 func (s *fixture) changePods(change func(*corev1.PodStatus), names ...string) {
 	s.Helper()
 	for _, name := range names {
-		pod, err := kube.CoreV1().Pods(s.namespace).Get(s.ctx, name, metav1.GetOptions{})
-		require.NoError(s, err)
-		change(&pod.Status)
-		_, err = kube.CoreV1().Pods(s.namespace).UpdateStatus(s.ctx, pod, metav1.UpdateOptions{})
-		require.NoError(s, err)
+		pods := kube.CoreV1().Pods(s.namespace)
+		require.NoError(s, clients.Change(s.ctx, name, pods.Get, pods.UpdateStatus, func(pod *corev1.Pod) { change(&pod.Status) }))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 func TestAPodGroupIsAdmitted(t *testing.T) {
@@ -366,9 +367,7 @@ func TestSucceededPodsOfAJobCountWhenTheyAreGone(t *testing.T) {
 	job, err := jobs.Create(s.ctx, mustertesting.MakeJob("j").Namespace(s.namespace).Task(mustertesting.MakeTask("a", 2)).Obj(), metav1.CreateOptions{})
 	require.NoError(t, err)
 	remember := func(succeeded int32) {
-		job.Status.Succeeded = succeeded
-		job, err = jobs.UpdateStatus(s.ctx, job, metav1.UpdateOptions{})
-		require.NoError(t, err)
+		require.NoError(t, clients.Change(s.ctx, job.Name, jobs.Get, jobs.UpdateStatus, func(job *batchv1alpha1.Job) { job.Status.Succeeded = succeeded }))
 	}
 	group := batchv1alpha1.PodGroupName(job)
 	s.createGroup(mustertesting.MakePodGroup(group).MinMember(2).Owner(job))

@@ -25,6 +25,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 func TestGangThatDoesNotFitIsHeldWholeAndWakesWhenANodeComes(t *testing.T) {
@@ -286,9 +287,7 @@ func TestMembersWaitForThePodGroupThatTheyWereCreatedFor(t *testing.T) {
 		require.Zero(t, w.bound("new-"), "the scheduler cannot know yet what these belong to")
 		return false, nil
 	})
-	group.Spec.MinMember = 3
-	_, err = groups.Update(w.ctx, group, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	require.NoError(t, clients.Change(w.ctx, "g", groups.Get, groups.Update, func(group *schedulingv1beta1.PodGroup) { group.Spec.MinMember = 3 }))
 	w.expectBound("new-", 2)
 }
 
@@ -412,11 +411,7 @@ func TestPartialGangThatCannotBeCompletedIsEvictedWhole(t *testing.T) {
 		name := strings.ToLower(string(phase))
 		w.createGroup(name, 3, "")
 		groups := muster.SchedulingV1beta1().PodGroups(w.namespace)
-		group, err := groups.Get(w.ctx, name, metav1.GetOptions{})
-		require.NoError(t, err)
-		group.Status.Phase = phase
-		_, err = groups.UpdateStatus(w.ctx, group, metav1.UpdateOptions{})
-		require.NoError(t, err)
+		require.NoError(t, clients.Change(w.ctx, name, groups.Get, groups.UpdateStatus, func(group *schedulingv1beta1.PodGroup) { group.Status.Phase = phase }))
 		w.bind(w.pod(name+"-0", name), fmt.Sprintf("%s-0", w.namespace))
 		w.create(w.pod(name+"-1", name), w.pod(name+"-2", name))
 		w.eventually("the bound member is evicted", func() bool {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // gently bounds what the scheduler does with a lowered capability. It waits half a minute, and looks again every ten seconds.
@@ -23,11 +25,9 @@ const gently = 2 * time.Minute
 func (w *world) lower(queue, cpu string) {
 	w.t.Helper()
 	client := muster.SchedulingV1beta1().Queues()
-	q, err := client.Get(w.ctx, queue, metav1.GetOptions{})
-	require.NoError(w.t, err)
-	q.Spec.Capability[corev1.ResourceCPU] = resource.MustParse(cpu)
-	_, err = client.Update(w.ctx, q, metav1.UpdateOptions{})
-	require.NoError(w.t, err)
+	require.NoError(w.t, clients.Change(w.ctx, queue, client.Get, client.Update, func(q *schedulingv1beta1.Queue) {
+		q.Spec.Capability[corev1.ResourceCPU] = resource.MustParse(cpu)
+	}))
 }
 
 // pods lists the test's pods.

@@ -16,6 +16,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "github.com/muster-sched/muster/pkg/apis/topology/v1alpha1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // addRack makes a HyperNode of nodes of the test. The name of its tier is the test's own, as HyperNodes of other tests exist.
@@ -146,11 +147,12 @@ func TestTopologyInAQueueWithoutRoom(t *testing.T) {
 	w.createQueue("1")
 	group := mustertesting.MakePodGroup("g").Namespace(w.namespace).MinMember(2).Queue(w.namespace).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
 	group.Spec.NetworkTopology = &schedulingv1beta1.NetworkTopologySpec{HighestTierName: "rack-" + w.namespace}
-	made, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, group, metav1.CreateOptions{})
+	groups := muster.SchedulingV1beta1().PodGroups(w.namespace)
+	_, err := groups.Create(w.ctx, group, metav1.CreateOptions{})
 	require.NoError(t, err)
-	made.Status.Phase = schedulingv1beta1.PodGroupInqueue
-	_, err = muster.SchedulingV1beta1().PodGroups(w.namespace).UpdateStatus(w.ctx, made, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	require.NoError(t, clients.Change(w.ctx, "g", groups.Get, groups.UpdateStatus, func(group *schedulingv1beta1.PodGroup) {
+		group.Status.Phase = schedulingv1beta1.PodGroupInqueue
+	}))
 	w.create(w.ranked("g", 0), w.ranked("g", 1))
 	w.expectHeld("g-", "quota")
 	w.createRackGang("other", 3, 3)

@@ -17,6 +17,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "github.com/muster-sched/muster/pkg/apis/topology/v1alpha1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // addSpine makes a HyperNode of tier 2 around racks of the test.
@@ -168,11 +169,9 @@ var topologyRows = map[string]topologyRow{
 		w.closeGang("g", 2, 2, w.within("rack"))
 		w.expectBound("g-", 2)
 		hyperNodes := muster.TopologyV1alpha1().HyperNodes()
-		rack, err := hyperNodes.Get(w.ctx, w.namespace+"-a", metav1.GetOptions{})
-		require.NoError(t, err)
-		rack.Spec.Members = rack.Spec.Members[1:]
-		_, err = hyperNodes.Update(w.ctx, rack, metav1.UpdateOptions{})
-		require.NoError(t, err)
+		require.NoError(t, clients.Change(w.ctx, w.namespace+"-a", hyperNodes.Get, hyperNodes.Update, func(rack *topologyv1alpha1.HyperNode) {
+			rack.Spec.Members = rack.Spec.Members[1:]
+		}))
 		w.create(w.ranked("g", 2))
 		w.eventually("the new pod says that the others are too far apart", func() bool {
 			return w.reported("g-2", []string{"the gang runs in the cluster, which is wider than its network topology allows: restart it"})

@@ -170,7 +170,7 @@ func TestAPodThatFitsNowhereHasVictimsEvicted(t *testing.T) {
 			standing, ok := w.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
 			require.True(t, ok)
 			assert.Len(t, standing.Holding, 2-test.gone, "at once, the victims count as gone")
-			require.Eventually(t, func() bool { return len(w.deleted()) == test.gone }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(w.deleted()) == test.gone }, mustertesting.Timeout, time.Millisecond)
 			for _, pod := range w.deleted().UnsortedList() {
 				assert.Contains(t, []string{"g0", "g1"}, pod)
 			}
@@ -200,7 +200,7 @@ func TestACriticalPodBreaksAGangThatMayNotBeEvictedWhole(t *testing.T) {
 			require.Equal(t, test.code, status.Code(), status)
 			assert.Contains(t, status.Message(), test.message)
 			if test.code == fwk.Success {
-				require.Eventually(t, func() bool { return w.deleted().Equal(sets.New("g0")) }, 10*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool { return w.deleted().Equal(sets.New("g0")) }, mustertesting.Timeout, time.Millisecond)
 			} else {
 				assert.Empty(t, w.deleted())
 			}

@@ -145,7 +145,7 @@ func (c *cluster) evictedFor(t *testing.T, preemptor *corev1.Pod, nodes int) []s
 		assert.Empty(t, w.deleted(), "others evict them")
 		return leaving
 	}
-	require.Eventually(t, func() bool { return status.IsSuccess() == (len(w.deleted()) > 0) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return status.IsSuccess() == (len(w.deleted()) > 0) }, mustertesting.Timeout, time.Millisecond)
 	return w.deleted().UnsortedList()
 }
 
