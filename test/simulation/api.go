@@ -5,6 +5,7 @@ package simulation
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -138,6 +139,9 @@ func (a *API) patchConditions(action clienttesting.PatchAction) (patched runtime
 		return nil, true, err
 	}
 	pod := obj.(*corev1.Pod)
+	if wanted := patch.Metadata; wanted.UID != "" && wanted.UID != string(pod.UID) || wanted.ResourceVersion != "" && wanted.ResourceVersion != pod.ResourceVersion {
+		return nil, true, apierrors.NewConflict(Pods.GroupResource(), pod.Name, errors.New("the precondition is not met"))
+	}
 	for _, condition := range patch.Status.Conditions {
 		at := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == condition.Type })
 		if at < 0 {
@@ -159,6 +163,11 @@ func (a *API) Delete(gvr schema.GroupVersionResource, ns, name string, opts ...m
 	old, err := a.Get(gvr, ns, name)
 	if err != nil {
 		return err
+	}
+	if accessor, err := meta.Accessor(old); err == nil && len(opts) > 0 && opts[0].Preconditions != nil {
+		if wanted := opts[0].Preconditions.UID; wanted != nil && *wanted != accessor.GetUID() {
+			return apierrors.NewConflict(gvr.GroupResource(), name, errors.New("the precondition is not met"))
+		}
 	}
 	if err := a.ObjectTracker.Delete(gvr, ns, name, opts...); err != nil {
 		return err
