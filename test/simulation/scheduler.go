@@ -101,6 +101,10 @@ type Options struct {
 	// WithoutMetrics leaves out two loops of the scheduler that write metrics each second. In a long simulation they take most of the time. Nothing that
 	// the scheduler does depends on them.
 	WithoutMetrics bool
+	// Silent leaves out what tells users why gangs wait. In a long simulation most requests are for that, and nothing is decided by it.
+	Silent bool
+	// Beside runs beside the scheduling loop until the context ends. It may be nil.
+	Beside func(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker)
 }
 
 // Start starts a scheduler and returns when its caches are full.
@@ -109,8 +113,14 @@ func Start(ctx context.Context, a *API, options Options) (*Scheduler, error) {
 	serve(a, &client.Fake, options.Intercept)
 	tracker := newTracker(a, options.Intercept)
 	newRegistry := plugins.NewRegistryWithoutPlan
-	if options.Plan {
+	switch {
+	case options.Plan:
 		newRegistry = plugins.NewRegistry
+	case options.Silent:
+		newRegistry = plugins.NewSilentRegistry
+	}
+	if options.Beside != nil {
+		tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { options.Beside(ctx, handle, tracker) })
 	}
 	registry := newRegistry(tracker)
 	if err := registry.Merge(options.Plugins); err != nil {

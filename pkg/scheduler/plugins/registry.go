@@ -33,8 +33,14 @@ func NewRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
 
 // NewRegistryWithoutPlan is NewRegistry without expected starts and checks of the books, for simulations of long times.
 func NewRegistryWithoutPlan(tracker *gangs.Tracker) frameworkruntime.Registry {
-	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { dispatch.Dispatch(ctx, handle, tracker) })
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.Run(ctx, handle, tracker) })
+	return NewSilentRegistry(tracker)
+}
+
+// NewSilentRegistry is NewRegistry without all that only tells users of the scheduler's decisions: expected starts, and conditions and events of
+// pods that wait. It is for simulations of months.
+func NewSilentRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
+	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { dispatch.Dispatch(ctx, handle, tracker) })
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { eviction.LowerUsage(ctx, handle, tracker.Victims) })
 	return frameworkruntime.Registry{
 		capacity.Name:       capacity.New(tracker),
