@@ -77,8 +77,7 @@ type expected struct{ made, start time.Time }
 
 // Run makes plans until the context ends.
 func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
-	core := handle.SharedInformerFactory().Core().V1()
-	r := New(tracker, tracker.Feed.Client, tracker.Clock, newSurvey(tracker, core.Nodes().Lister(), core.Pods().Lister()))
+	r := Of(handle, tracker)
 	r.reviews = watchReviews(ctx, handle, tracker)
 	for pause := period; ; {
 		select {
@@ -92,6 +91,12 @@ func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
 
 // restAfter is the pause after a plan that took some time.
 func restAfter(took time.Duration) time.Duration { return min(max(period, restFor*took), mostRest) }
+
+// Of makes a room for the scheduler of a handle. It answers no StartReviews.
+func Of(handle fwk.Handle, tracker *gangs.Tracker) *Room {
+	core := handle.SharedInformerFactory().Core().V1()
+	return New(tracker, tracker.Feed.Client, tracker.Clock, newSurvey(tracker, core.Nodes().Lister(), core.Pods().Lister()))
+}
 
 // New makes a room. A client of nil writes nothing.
 func New(tracker *gangs.Tracker, client versioned.Interface, c clock.Clock, s *survey) *Room {

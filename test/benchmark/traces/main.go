@@ -39,7 +39,7 @@ var philly string
 var workloads = []workload{
 	{"eight nodes", Cluster{Nodes: 8, Each: 1}, func(int) ([]Job, error) { return EightNodes(), nil }, false},
 	{"lublin", Cluster{Nodes: 32, Each: 8}, func(n int) ([]Job, error) { return Lublin(1, n, 256), nil }, true},
-	{"philly, one-GPU jobs thinned", Cluster{Nodes: 32, Each: 8}, partOfPhilly, true},
+	{"philly, one-GPU jobs thinned", Cluster{Nodes: 16, Each: 8}, partOfPhilly, true},
 }
 
 func partOfPhilly(n int) ([]Job, error) {
@@ -67,6 +67,7 @@ type Row struct {
 	Rule     string
 	Jobs     int
 	Figures
+	Expected
 	Took time.Duration // of real time
 }
 
@@ -123,6 +124,10 @@ func run(t *testing.T, o *options) error {
 		}
 	}
 	if err := printRows(os.Stdout, rows); err != nil {
+		return err
+	}
+	fmt.Println()
+	if err := printExpected(os.Stdout, rows); err != nil {
 		return err
 	}
 	fmt.Println()
@@ -198,11 +203,11 @@ type oneRun struct {
 
 func (r *oneRun) measure(t *testing.T) error {
 	began := time.Now()
-	ran, err := Replay(t, r.cluster, r.jobs, r.rule)
+	ran, expected, err := replayWith(t, r.cluster, r.jobs, r.rule, manner{expect: r.rule.HasEstimates()})
 	if err != nil {
 		return fmt.Errorf("%s at %.2f, %s: %w", r.Workload, r.Load, r.Rule, err)
 	}
-	r.Figures, r.Took = Sum(ran, r.cluster.Capacity()), time.Since(began)
+	r.Figures, r.Expected, r.Took = Sum(ran, r.cluster.Capacity()), expected, time.Since(began)
 	return nil
 }
 
@@ -255,6 +260,22 @@ func printRows(out io.Writer, rows []Row) error {
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
+	}
+	return nil
+}
+
+// printExpected prints how right the scheduler was about starts, of the rows with estimates.
+func printExpected(out io.Writer, rows []Row) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "WORKLOAD\tLOAD\tRULE\tRESERVATIONS\tMOVED TO LATER\tEXPECTED RANGES\tHELD\tPLANS\tEACH")
+	for _, r := range rows {
+		if r.Plans > 0 {
+			fmt.Fprintf(table, "%s\t%.2f\t%s\t%d\t%d\t%d\t%.0f %%\t%d\t%.1f ms\n", r.Workload, r.Load, r.Rule, r.Reserved, r.Moved,
+				r.Ranges, 100*r.held(), r.Plans, r.PlanTime.Seconds()*1000/float64(r.Plans))
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("printing the expected starts: %w", err)
 	}
 	return nil
 }

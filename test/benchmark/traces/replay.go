@@ -53,6 +53,9 @@ type replay struct {
 	ran     []Ran
 	past    *runtimes.Past // nil if it says nothing
 
+	said     []said
+	expected Expected
+
 	waits chan struct{} // is full while one goroutine waits for the rest
 }
 
@@ -73,20 +76,27 @@ type running struct {
 
 // Replay runs jobs through the real scheduler in virtual time, by a rule, and returns when each began.
 func Replay(t *testing.T, cluster Cluster, jobs []Job, rule Rule) (ran []Ran, err error) {
-	synctest.Test(t, func(*testing.T) { ran, err = replayInBubble(cluster, jobs, rule, manner{}) })
+	ran, _, err = replayWith(t, cluster, jobs, rule, manner{})
 	return ran, err
+}
+
+func replayWith(t *testing.T, cluster Cluster, jobs []Job, rule Rule, how manner) (ran []Ran, expected Expected, err error) {
+	synctest.Test(t, func(*testing.T) { ran, expected, err = replayInBubble(cluster, jobs, rule, how) })
+	return ran, expected, err
 }
 
 // manner says how a scheduler is run.
 type manner struct {
 	// look looks at the scheduler every second of the jobs' time, and may have it restarted; nil for none.
 	look func(*simulation.Scheduler) (restart bool)
-	// withMetrics has all loops of the scheduler run.
-	withMetrics bool
+	// withAll has all loops of the scheduler run, and pods told why they wait.
+	withAll bool
+	// expect has the scheduler say when gangs are expected to start.
+	expect bool
 }
 
 // replayInBubble runs jobs.
-func replayInBubble(cluster Cluster, jobs []Job, rule Rule, how manner) ([]Ran, error) {
+func replayInBubble(cluster Cluster, jobs []Job, rule Rule, how manner) ([]Ran, Expected, error) {
 	r := &replay{
 		api: simulation.New(), began: time.Now(), gangs: map[string]*running{}, pending: len(jobs), done: make(chan struct{}),
 		ran: make([]Ran, len(jobs)), waits: make(chan struct{}, 1),
@@ -95,27 +105,31 @@ func replayInBubble(cluster Cluster, jobs []Job, rule Rule, how manner) ([]Ran, 
 		r.past = &runtimes.Past{}
 	}
 	if err := r.build(cluster, jobs); err != nil {
-		return nil, err
+		return nil, Expected{}, err
 	}
 	profile, err := profileOf(rule)
 	if err != nil {
-		return nil, err
+		return nil, Expected{}, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
-	options := simulation.Options{Profile: *profile, Intercept: r.intercept, WithoutMetrics: !how.withMetrics}
+	options := simulation.Options{Profile: *profile, Intercept: r.intercept, WithoutMetrics: !how.withAll, Silent: !how.withAll}
+	if how.expect {
+		options.Beside = r.expect
+	}
 	go func() { ended <- r.schedule(ctx, options, how.look) }()
 	go r.tidy(ctx)
 	played := make(chan error, 1)
 	go func() { played <- r.play(jobs, rule) }()
 	select {
 	case err = <-ended: // it could not be started
-		return nil, err
+		return nil, Expected{}, err
 	case err = <-played:
 	}
 	cancel()
-	return r.ran, errors.Join(err, <-ended)
+	err = errors.Join(err, <-ended)
+	return r.ran, r.judge(), err
 }
 
 // schedule runs the scheduler until the context ends. It is stopped and started again when look says so.
@@ -255,6 +269,9 @@ func podName(gang string, member int) string { return fmt.Sprintf("%s-%d", gang,
 
 // intercept sees each binding. The last one of a gang starts it.
 func (r *replay) intercept(action clienttesting.Action) (bool, runtime.Object, error) {
+	if action.Matches("patch", "podgroups/status") {
+		return r.hear(action.(clienttesting.PatchAction))
+	}
 	if action.GetSubresource() != "binding" {
 		return false, nil, nil
 	}

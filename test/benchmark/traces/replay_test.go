@@ -86,7 +86,7 @@ func TestHistorySaysHowLongJobsRun(t *testing.T) {
 	}
 }
 
-// TestALoopThatIsLeftOutChangesNothing replays the same jobs with and without the loops for metrics. Even two equal replays differ by a second or two where
+// TestALoopThatIsLeftOutChangesNothing replays the same jobs with and without the loops for metrics and reports. Even two equal replays differ by a second or two where
 // several goroutines are called at the same time.
 func TestALoopThatIsLeftOutChangesNothing(t *testing.T) {
 	cluster := Cluster{Nodes: 4, Each: 8}
@@ -99,7 +99,7 @@ func TestALoopThatIsLeftOutChangesNothing(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Test(t, func(*testing.T) {
 			var with []Ran
-			with, err = replayInBubble(cluster, jobs, rule, manner{withMetrics: true})
+			with, _, err = replayInBubble(cluster, jobs, rule, manner{withAll: true})
 			a, b := Sum(with, cluster.Capacity()), Sum(without, cluster.Capacity())
 			assert.InEpsilon(t, a.Mean, b.Mean, 0.02, rule.Name)
 			assert.InEpsilon(t, a.LargeMean, b.LargeMean, 0.02, rule.Name)
@@ -146,11 +146,33 @@ func TestLublinDrawsTheModelsJobs(t *testing.T) {
 
 func TestStretchSetsTheLoad(t *testing.T) {
 	jobs := Stretch(Lublin(1, 1000, 256), 0.9, 256)
-	work := 0.0
-	for _, j := range jobs {
-		work += j.Work()
-	}
-	assert.InDelta(t, 0.9, work/(256*jobs[len(jobs)-1].Submit.Seconds()), 0.001)
+	assert.InDelta(t, 0.9, Offered(jobs, 256), 0.001)
+}
+
+// TestWhatRunsAfterTheLastSubmissionIsNoLoad: one job of weeks is most of the work of a few hours.
+func TestWhatRunsAfterTheLastSubmissionIsNoLoad(t *testing.T) {
+	jobs := []Job{{Run: 1000 * time.Hour, Members: 1, Each: 1}, {Submit: time.Hour, Run: 2 * time.Hour, Members: 1, Each: 1}, {Submit: 4 * time.Hour, Run: time.Hour, Members: 1, Each: 1}}
+	assert.InDelta(t, (4+2+0.0)/(2*4), Offered(jobs, 2), 0.001)
+	stretched := Stretch(jobs, 0.6, 2)
+	assert.InDelta(t, 0.6, Offered(stretched, 2), 0.001)
+	assert.InDelta(t, 10, stretched[2].Submit.Hours(), 0.1, "(10 + 2) / (2 * 10)")
+}
+
+// TestExpectedStartsAreJudged: a gang needs both nodes, and waits for a job of ten minutes.
+func TestExpectedStartsAreJudged(t *testing.T) {
+	jobs := []Job{{Run: 10 * time.Minute, Members: 1, Each: 1}, {Submit: time.Second, Run: time.Minute, Members: 2, Each: 1}}
+	truth := Rule{Name: "truth", Estimate: func(j Job) time.Duration { return j.Run }}
+	_, expected, err := replayWith(t, Cluster{Nodes: 2, Each: 1}, jobs, truth, manner{expect: true})
+	require.NoError(t, err)
+	assert.Equal(t, 1, expected.Ranges, "it does not change, so it is written once")
+	assert.Equal(t, 1, expected.Held)
+	assert.Equal(t, 1, expected.Reserved)
+	assert.Zero(t, expected.Moved)
+	assert.InDelta(t, 10, expected.Plans, 1, "one each minute")
+	assert.Positive(t, expected.PlanTime)
+
+	r := &replay{ran: []Ran{{Start: time.Hour}}, said: []said{{0, 50 * time.Minute, 55 * time.Minute}, {0, 50 * time.Minute, 70 * time.Minute}, {0, 61 * time.Minute, 2 * time.Hour}}}
+	assert.Equal(t, Expected{Ranges: 3, Held: 1}, r.judge())
 }
 
 func TestFigures(t *testing.T) {
@@ -174,15 +196,17 @@ func TestFigures(t *testing.T) {
 
 func TestGoalsAreComparedWithTodaysRule(t *testing.T) {
 	row := func(rule string, use float64, mean time.Duration) Row {
-		return Row{Workload: "lublin", Load: 0.9, Rule: rule, Figures: Figures{Use: use, Mean: mean}}
+		return Row{Workload: "lublin", Load: 0.9, Rule: rule, Figures: Figures{Use: use, Mean: mean}, Expected: Expected{Ranges: 10, Held: 9}}
 	}
 	var out strings.Builder
 	rows := []Row{row("EASY by history", 0.85, 50*time.Second), row(today, 0.5, 100*time.Second), row("first in, first out", 0.1, time.Hour)}
 	require.NoError(t, printGoals(&out, rows))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	require.Len(t, lines, 3)
+	require.Len(t, lines, 5)
 	assert.Regexp(t, "use +at least 0.84 +EASY by history +0.85 *$", lines[1])
 	assert.Regexp(t, "at most 0.30 +EASY by history +0.50 +missed$", lines[2])
+	assert.Regexp(t, "at least 0.75 +EASY by history +0.90 *$", lines[3])
+	assert.Regexp(t, "at most 0.85 +EASY by history +0.90 +missed$", lines[4])
 	out.Reset()
 	require.NoError(t, printGoals(&out, rows[:1]))
 	assert.Equal(t, 1, strings.Count(out.String(), "\n"), "there is nothing to compare with")

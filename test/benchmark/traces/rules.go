@@ -19,6 +19,9 @@ type Rule struct {
 	ByHistory bool
 }
 
+// HasEstimates says whether anything is known of run times.
+func (r Rule) HasEstimates() bool { return r.Estimate != nil || r.ByHistory }
+
 // rules are the rows of the table.
 var rules = []Rule{
 	{Name: "first in, first out", InOrder: true},

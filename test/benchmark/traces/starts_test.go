@@ -93,7 +93,7 @@ func TestNoGangThatIsLetPastDelaysAnother(t *testing.T) {
 		s := &starts{last: map[state.Key]time.Time{}}
 		synctest.Test(t, func(*testing.T) {
 			began, restarted := time.Now(), false
-			_, err := replayInBubble(Cluster{Nodes: 6, Each: 4}, jobs, truth, manner{look: func(of *simulation.Scheduler) bool {
+			_, _, err := replayInBubble(Cluster{Nodes: 6, Each: 4}, jobs, truth, manner{look: func(of *simulation.Scheduler) bool {
 				s.look(of)
 				restart := !restarted && time.Since(began) >= restartAt
 				restarted = restarted || restart

@@ -119,20 +119,38 @@ func Thin(jobs []Job, oneOf int) []Job {
 	})
 }
 
-// Stretch moves the times of submission. Afterwards the jobs' work is a share of what the cluster can do: the load.
+// Stretch moves the times of submission. Afterwards the offered load is a share of what the cluster can do.
 func Stretch(jobs []Job, load float64, capacity int) []Job {
-	jobs = slices.Clone(jobs)
-	span := jobs[len(jobs)-1].Submit
-	if span == 0 {
+	if jobs[len(jobs)-1].Submit == 0 {
 		return jobs
 	}
-	work := 0.0
-	for _, j := range jobs {
-		work += j.Work()
+	stretched := func(factor float64) []Job {
+		jobs := slices.Clone(jobs)
+		for i := range jobs {
+			jobs[i].Submit = time.Duration(float64(jobs[i].Submit) * factor)
+		}
+		return jobs
 	}
-	factor := work / (load * float64(capacity)) / span.Seconds()
-	for i := range jobs {
-		jobs[i].Submit = time.Duration(float64(jobs[i].Submit) * factor)
+	low, high := 0.0, 1.0 // the longer the time, the less is offered
+	for Offered(stretched(high), capacity) > load {
+		low, high = high, high*2
 	}
-	return jobs
+	for range 40 {
+		if middle := (low + high) / 2; Offered(stretched(middle), capacity) > load {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return stretched(high)
+}
+
+// Offered is the share of a cluster that jobs would use until the last submission if each began at once. What runs after that is left out: a few long jobs
+// may be most of the work.
+func Offered(jobs []Job, capacity int) float64 {
+	ran := make([]Ran, len(jobs))
+	for i, job := range jobs {
+		ran[i] = Ran{job, job.Submit}
+	}
+	return use(ran, capacity)
 }
