@@ -101,8 +101,9 @@ type Options struct {
 	// WithoutMetrics leaves out two loops of the scheduler that write metrics each second. In a long simulation they take most of the time. Nothing that
 	// the scheduler does depends on them.
 	WithoutMetrics bool
-	// Silent leaves out what tells users why gangs wait. In a long simulation most requests are for that, and nothing is decided by it.
-	Silent bool
+	// Silent leaves out what tells users why gangs wait. In a long simulation most requests are for that, and nothing is decided by it. Its value is how
+	// often the scheduler looks again at gangs that are not at rest. 0 leaves out nothing.
+	Silent time.Duration
 	// Beside runs beside the scheduling loop until the context ends. It may be nil.
 	Beside func(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker)
 }
@@ -116,8 +117,10 @@ func Start(ctx context.Context, a *API, options Options) (*Scheduler, error) {
 	switch {
 	case options.Plan:
 		newRegistry = plugins.NewRegistry
-	case options.Silent:
-		newRegistry = plugins.NewSilentRegistry
+	case options.Silent > 0:
+		newRegistry = func(tracker *gangs.Tracker) frameworkruntime.Registry {
+			return plugins.NewSilentRegistry(tracker, options.Silent)
+		}
 	}
 	if options.Beside != nil {
 		tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { options.Beside(ctx, handle, tracker) })

@@ -45,8 +45,8 @@ func (a *Actions) Add(more Actions) {
 // repairWorkers is how many repairs are carried out at the same time: a large gang may need hundreds of evictions.
 const repairWorkers = 16
 
-// Dispatch acts on gangs that have changed, and carries repairs out, until the context ends.
-func Dispatch(ctx context.Context, handle fwk.Handle, t *gangs.Tracker) {
+// Dispatch acts on gangs that have changed, and carries repairs out, until the context ends. Gangs that are not at rest are looked at again each tick.
+func Dispatch(ctx context.Context, handle fwk.Handle, t *gangs.Tracker, tick time.Duration) {
 	d := NewDispatcher(t)
 	repairs := &evict.Repairer{IsDue: d.IsDue, Client: handle.ClientSet(), Pods: handle.SharedInformerFactory().Core().V1().Pods().Lister(),
 		Events: handle.EventRecorder(), Queue: t.Victims.Repairs, Workers: repairWorkers, Evicted: t.Victims.Evicted}
@@ -57,7 +57,7 @@ func Dispatch(ctx context.Context, handle fwk.Handle, t *gangs.Tracker) {
 		for _, repair := range due {
 			repairs.Queue.Add(repair)
 		}
-	}, state.TickPeriod)
+	}, tick)
 	d.Dispatch(ctx, handle)
 }
 

@@ -4,6 +4,7 @@ package plugins
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -22,6 +23,7 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/nodegroup"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/taskpriority"
 	"github.com/muster-sched/muster/pkg/scheduler/report"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // NewRegistry makes the factories of all plugins. All profiles of a scheduler share the tracker.
@@ -34,13 +36,13 @@ func NewRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
 // NewRegistryWithoutPlan is NewRegistry without expected starts and checks of the books, for simulations of long times.
 func NewRegistryWithoutPlan(tracker *gangs.Tracker) frameworkruntime.Registry {
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.Run(ctx, handle, tracker) })
-	return NewSilentRegistry(tracker)
+	return NewSilentRegistry(tracker, state.TickPeriod)
 }
 
-// NewSilentRegistry is NewRegistry without all that only tells users of the scheduler's decisions: expected starts, and conditions and events of
-// pods that wait. It is for simulations of months.
-func NewSilentRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
-	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { dispatch.Dispatch(ctx, handle, tracker) })
+// NewSilentRegistry is NewRegistry without all that only tells of decisions: expected starts, and conditions and events of pods. It is for simulations
+// of months. The tick is state.TickPeriod, or more.
+func NewSilentRegistry(tracker *gangs.Tracker, tick time.Duration) frameworkruntime.Registry {
+	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { dispatch.Dispatch(ctx, handle, tracker, tick) })
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { eviction.LowerUsage(ctx, handle, tracker.Victims) })
 	return frameworkruntime.Registry{
 		capacity.Name:       capacity.New(tracker),

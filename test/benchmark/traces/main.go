@@ -27,19 +27,22 @@ import (
 
 // workload is jobs on a cluster. Stretched ones are replayed at each load.
 type workload struct {
-	name      string
-	cluster   Cluster
-	jobs      func(n int) ([]Job, error)
-	stretched bool
+	name        string
+	cluster     Cluster
+	jobs        func(n int) ([]Job, error)
+	many, quick int // how many jobs, and with --quick; 0 if they are not stretched
 }
+
+// hours is the tick of a scheduler whose jobs take hours.
+const hours = 10 * time.Second
 
 //go:embed data/philly-part.csv
 var philly string
 
 var workloads = []workload{
-	{"eight nodes", Cluster{Nodes: 8, Each: 1}, func(int) ([]Job, error) { return EightNodes(), nil }, false},
-	{"lublin", Cluster{Nodes: 32, Each: 8}, func(n int) ([]Job, error) { return Lublin(1, n, 256), nil }, true},
-	{"philly, one-GPU jobs thinned", Cluster{Nodes: 16, Each: 8}, partOfPhilly, true},
+	{"eight nodes", Cluster{Nodes: 8, Each: 1}, func(int) ([]Job, error) { return EightNodes(), nil }, 0, 0},
+	{"lublin", Cluster{Nodes: 32, Each: 8}, func(n int) ([]Job, error) { return Lublin(1, n, 256), nil }, 1000, 400},
+	{"philly, one-GPU jobs thinned", Cluster{Nodes: 16, Each: 8}, partOfPhilly, 1000, 400},
 }
 
 func partOfPhilly(n int) ([]Job, error) {
@@ -72,7 +75,8 @@ type Row struct {
 }
 
 type options struct {
-	jobs  int
+	jobs  int // 0 for as many as a workload has
+	quick bool
 	loads []float64
 	trace string
 	nodes Cluster
@@ -141,8 +145,8 @@ func run(t *testing.T, o *options) error {
 func parse(args []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("traces", flag.ContinueOnError)
-	quick := flags.Bool("quick", false, "one load, and fewer jobs")
-	flags.IntVar(&o.jobs, "jobs", 0, "jobs of each trace; 300 by default, 200 with --quick")
+	flags.BoolVar(&o.quick, "quick", false, "one load, and fewer jobs")
+	flags.IntVar(&o.jobs, "jobs", 0, "jobs of each trace, instead of its own number")
 	flags.StringVar(&o.trace, "trace", "", "a compressed table to replay instead, with the columns submit_s, run_s, gang_size, pod_gpu and queue")
 	flags.IntVar(&o.thin, "thin", 1, "keep one of so many jobs of one CPU or GPU of --trace")
 	flags.DurationVar(&o.from, "from", 0, "leave out the jobs of --trace that were submitted before")
@@ -156,15 +160,13 @@ func parse(args []string) (*options, error) {
 		return nil, err
 	}
 	o.loads, o.workload = []float64{0.8, 0.9, 0.95}, *workload
-	usual := 300
-	if *quick {
-		o.loads, usual = []float64{0.9}, 200
+	if o.quick {
+		o.loads = []float64{0.9}
 	}
-	o.jobs = cmp.Or(o.jobs, usual)
 	if o.thin < 1 {
 		return nil, errors.New("--thin must be at least 1")
 	}
-	if o.jobs < 10 || o.nodes.Nodes < 1 || o.nodes.Each < 1 {
+	if o.jobs < 10 && o.jobs != 0 || o.nodes.Nodes < 1 || o.nodes.Each < 1 {
 		return nil, errors.New("--jobs must be at least 10, --nodes and --each at least 1")
 	}
 	return o, nil
@@ -182,7 +184,7 @@ func measure(t *testing.T, o *options) ([]Row, error) {
 			t.Run(fmt.Sprint(runs[i].Workload, " ", runs[i].Load, " ", runs[i].Rule), func(t *testing.T) {
 				t.Parallel()
 				errs[i] = runs[i].measure(t)
-				fmt.Fprintf(os.Stderr, "%s took %.0f s\n", t.Name(), runs[i].Took.Seconds())
+				fmt.Fprintf(os.Stderr, "%s took %.0f s: use %.3f, mean wait %s\n", t.Name(), runs[i].Took.Seconds(), runs[i].Use, short(runs[i].Mean))
 			})
 		}
 	})
@@ -199,11 +201,12 @@ type oneRun struct {
 	cluster Cluster
 	jobs    []Job
 	rule    Rule
+	how     manner
 }
 
 func (r *oneRun) measure(t *testing.T) error {
 	began := time.Now()
-	ran, expected, err := replayWith(t, r.cluster, r.jobs, r.rule, manner{expect: r.rule.HasEstimates()})
+	ran, expected, err := replayWith(t, r.cluster, r.jobs, r.rule, r.how)
 	if err != nil {
 		return fmt.Errorf("%s at %.2f, %s: %w", r.Workload, r.Load, r.Rule, err)
 	}
@@ -217,22 +220,27 @@ func runsOf(o *options) ([]oneRun, error) {
 		chosen = []workload{{o.trace, o.nodes, func(n int) ([]Job, error) {
 			jobs, err := ReadTrace(o.trace)
 			return between(Thin(jobs, o.thin), o.from, n), err
-		}, true}}
+		}, 300, 200}}
 	}
 	var runs []oneRun
 	for _, w := range chosen {
 		if !strings.HasPrefix(w.name, o.workload) {
 			continue
 		}
-		jobs, err := w.jobs(o.jobs)
+		n := w.many
+		if o.quick {
+			n = w.quick
+		}
+		jobs, err := w.jobs(cmp.Or(o.jobs, n))
 		if err != nil {
 			return nil, err
 		}
 		// A job that is larger than the cluster never starts.
 		jobs = slices.DeleteFunc(jobs, func(j Job) bool { return j.Size() > w.cluster.Capacity() || j.Each > w.cluster.Each })
 		loads := o.loads
-		if !w.stretched {
-			loads = []float64{0}
+		tick := hours
+		if w.many == 0 {
+			loads, tick = []float64{0}, 0
 		}
 		for _, load := range loads {
 			stretched := jobs
@@ -240,10 +248,11 @@ func runsOf(o *options) ([]oneRun, error) {
 				stretched = Stretch(jobs, load, w.cluster.Capacity())
 			}
 			for _, rule := range rules {
-				if !strings.Contains(rule.Name, o.rule) {
+				if !strings.Contains(rule.Name, o.rule) || w.many > 0 && load != pictureLoad && !rule.isDrawn() {
 					continue
 				}
-				runs = append(runs, oneRun{Row{Workload: w.name, Load: load, Rule: rule.Name, Jobs: len(jobs)}, w.cluster, stretched, rule})
+				how := manner{tick: tick, expect: rule.HasEstimates()}
+				runs = append(runs, oneRun{Row{Workload: w.name, Load: load, Rule: rule.Name, Jobs: len(jobs)}, w.cluster, stretched, rule, how})
 			}
 		}
 	}

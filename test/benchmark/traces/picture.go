@@ -11,6 +11,9 @@ import (
 // shade is the colour of a rule in the picture. Rules without one are not drawn.
 var shade = map[string]string{"bypass, bounded": "#9aa0a6", "EASY by history": "#1a73e8", "EASY, true run times": "#34a853"}
 
+// isDrawn says whether the rule is in the picture. At other loads than that of the picture, only these rules are replayed.
+func (r Rule) isDrawn() bool { return shade[r.Name] != "" }
+
 // pictureLoad is the load that is drawn.
 const pictureLoad = 0.9
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/runtimes"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/simulation"
 )
@@ -91,6 +93,8 @@ type manner struct {
 	look func(*simulation.Scheduler) (restart bool)
 	// withAll has all loops of the scheduler run, and pods told why they wait.
 	withAll bool
+	// tick is how often the scheduler looks again at gangs that are not at rest. 0 leaves it as it is.
+	tick time.Duration
 	// expect has the scheduler say when gangs are expected to start.
 	expect bool
 }
@@ -114,7 +118,10 @@ func replayInBubble(cluster Cluster, jobs []Job, rule Rule, how manner) ([]Ran, 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
-	options := simulation.Options{Profile: *profile, Intercept: r.intercept, WithoutMetrics: !how.withAll, Silent: !how.withAll}
+	options := simulation.Options{Profile: *profile, Intercept: r.intercept, WithoutMetrics: !how.withAll}
+	if !how.withAll {
+		options.Silent = cmp.Or(how.tick, state.TickPeriod)
+	}
 	if how.expect {
 		options.Beside = r.expect
 	}

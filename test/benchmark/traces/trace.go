@@ -145,7 +145,7 @@ func Stretch(jobs []Job, load float64, capacity int) []Job {
 	return stretched(high)
 }
 
-// Offered is the share of a cluster that jobs would use until the last submission if each began at once. What runs after that is left out: a few long jobs
+// Offered is the share of a cluster that jobs would use until the last submission if each began at once. The rest of a job is left out: a few long jobs
 // may be most of the work.
 func Offered(jobs []Job, capacity int) float64 {
 	ran := make([]Ran, len(jobs))
