@@ -30,7 +30,7 @@ func (e Expected) held() float64 { return float64(e.Held) / float64(max(e.Ranges
 
 // planEvery is the pause between two plans, and two looks at the reservations. The scheduler makes plans more often. A plan has to be cheap beside jobs
 // of hours.
-const planEvery = time.Minute
+const planEvery = 5 * time.Minute
 
 // said is an expected range of a start that was written.
 type said struct {

@@ -158,9 +158,9 @@ func TestWhatRunsAfterTheLastSubmissionIsNoLoad(t *testing.T) {
 	assert.InDelta(t, 10, stretched[2].Submit.Hours(), 0.1, "(10 + 2) / (2 * 10)")
 }
 
-// TestExpectedStartsAreJudged: a gang needs both nodes, and waits for a job of ten minutes.
+// TestExpectedStartsAreJudged: a gang needs both nodes, and waits for a job of an hour.
 func TestExpectedStartsAreJudged(t *testing.T) {
-	jobs := []Job{{Run: 10 * time.Minute, Members: 1, Each: 1}, {Submit: time.Second, Run: time.Minute, Members: 2, Each: 1}}
+	jobs := []Job{{Run: time.Hour, Members: 1, Each: 1}, {Submit: time.Second, Run: time.Minute, Members: 2, Each: 1}}
 	truth := Rule{Name: "truth", Estimate: func(j Job) time.Duration { return j.Run }}
 	_, expected, err := replayWith(t, Cluster{Nodes: 2, Each: 1}, jobs, truth, manner{expect: true})
 	require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestExpectedStartsAreJudged(t *testing.T) {
 	assert.Equal(t, 1, expected.Held)
 	assert.Equal(t, 1, expected.Reserved)
 	assert.Zero(t, expected.Moved)
-	assert.InDelta(t, 10, expected.Plans, 1, "one each minute")
+	assert.InDelta(t, 12, expected.Plans, 1, "one each five minutes")
 	assert.Positive(t, expected.PlanTime)
 
 	r := &replay{ran: []Ran{{Start: time.Hour}}, said: []said{{0, 50 * time.Minute, 55 * time.Minute}, {0, 50 * time.Minute, 70 * time.Minute}, {0, 61 * time.Minute, 2 * time.Hour}}}
