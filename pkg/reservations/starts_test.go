@@ -201,6 +201,23 @@ func TestAStartThatWaitsForItsOwnQueueHoldsWithinIt(t *testing.T) {
 	assert.True(t, b.TakeEvents().RoomFreed, "other queues may take what was kept for it")
 }
 
+// TestAFarStartHoldsWithinItsQueue until it is a day away.
+func TestAFarStartHoldsWithinItsQueue(t *testing.T) {
+	const day = 24 * 3600
+	b := withStarts()
+	b.WaitForRoom("far", in("a", 0), nil, at(0))
+	b.WaitForRoom("near", in("b", 1), nil, at(0))
+	b.ReserveNodes("far", starting("n", day+100), at(0))
+	assert.Equal(t, []string{"far"}, keepers(b, "a"))
+	assert.Empty(t, keepers(b, "other"))
+	b.ReserveNodes("near", starting("m", 100), at(0))
+	assert.Equal(t, []string{"near"}, keepers(b, "other"), "its start is the first within the window")
+	b.Tick(at(99))
+	assert.Equal(t, []string{"near"}, keepers(b, "other"))
+	b.Tick(at(100))
+	assert.Equal(t, []string{"far"}, keepers(b, "other"))
+}
+
 // TestWhenAStartIsFoundAnew: when something has ended, or it has passed; not more often than every few seconds.
 func TestWhenAStartIsFoundAnew(t *testing.T) {
 	b := withStarts()

@@ -80,14 +80,18 @@ func (b *Book[K]) isTurnOver(w *waiting[K], now time.Time) bool {
 	return !w.attempting && now.Sub(b.turns.since) >= own || !w.isWide(b.nodes[w.rank.Queue])
 }
 
-// settleFirst finds the first gang with a start, by rank. Its reservation holds against all queues. Two kinds of reservations hold within their own
-// queue only. One waits for a pod of its own queue last, so other queues do not delay it. The start of the other has proved wrong.
+// window is how far ahead a start may be to hold against all queues. A later start changes often until then.
+const window = 24 * time.Hour
+
+// settleFirst finds the first gang with a start, by rank. Its reservation holds against all queues. Three kinds of reservations hold within their own
+// queue only. One waits for a pod of its own queue last, so other queues do not delay it. The start of another has proved wrong, or is beyond
+// the window.
 func (b *Book[K]) settleFirst(now time.Time) {
 	t, before := &b.turns, b.turns.first
 	t.first = nil
 	for _, n := range b.nodes {
 		w := b.gangs[n.Key]
-		if !n.Start.IsZero() && !n.awaitsOwn && !w.outlook.isWrong(b.bounds, now) && (t.first == nil || w.rank.Compare(t.first.rank) < 0) {
+		if !n.Start.IsZero() && !n.awaitsOwn && n.Start.Sub(now) <= window && !w.outlook.isWrong(b.bounds, now) && (t.first == nil || w.rank.Compare(t.first.rank) < 0) {
 			t.first = w
 		}
 	}
