@@ -12,13 +12,13 @@ import (
 func TestARatioIsJudgedByItsSample(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	// failures counts how many of some samples are judged to be above 2 %. Bad pods come several at a time.
-	failures := func(samples, histories int, true float64) (n int) {
+	failures := func(samples, histories int, rate float64) (n int) {
 		for range samples {
 			var r Ratio
 			for range histories {
 				pods := 1 + random.IntN(5)
 				bad := 0
-				if random.Float64() < true {
+				if random.Float64() < rate {
 					bad = pods
 				}
 				r.Add(bad, pods)

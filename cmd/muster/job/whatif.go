@@ -20,10 +20,12 @@ func (o *runOptions) ask(command *cobra.Command, clients *kube.Clients, job *bat
 		ObjectMeta: metav1.ObjectMeta{Name: job.Name, Labels: job.Labels, Annotations: job.Annotations},
 		Spec:       job.Spec,
 	}
-	spec, err := musterv1alpha1.StartReviewSpec{}, error(nil)
-	if spec.Job.Raw, err = json.Marshal(asks); err != nil {
+	raw, err := json.Marshal(asks)
+	if err != nil {
 		return fmt.Errorf("writing the Job as JSON: %w", err)
 	}
+	spec := musterv1alpha1.StartReviewSpec{}
+	spec.Job.Raw = raw
 	asked, err := kube.StartOf(command.Context(), clients.Muster.MusterV1alpha1().StartReviews(clients.Namespace), job.Name, spec)
 	if err != nil {
 		return err

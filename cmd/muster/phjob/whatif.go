@@ -51,14 +51,14 @@ func groupOf(ctx context.Context, clients *kube.Clients, job *primehubv1alpha1.P
 		return nil, err
 	}
 	if !phjob.IsImageOffered(image, job.Spec.GroupName) {
-		return nil, fmt.Errorf("Image %s is not offered to group %s: name another", image.Name, job.Spec.GroupName)
+		return nil, fmt.Errorf("image %s is not offered to group %s: name another", image.Name, job.Spec.GroupName)
 	}
 	kind, err := clients.Muster.PrimehubV1alpha1().InstanceTypes(clients.Namespace).Get(ctx, job.Spec.InstanceType, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	if !phjob.IsOffered(kind, job.Spec.GroupName) {
-		return nil, fmt.Errorf("InstanceType %s is not offered to group %s: name another", kind.Name, job.Spec.GroupName)
+		return nil, fmt.Errorf("instance type %s is not offered to group %s: name another", kind.Name, job.Spec.GroupName)
 	}
 	limits, err := phjob.Limits(kind)
 	if err != nil {

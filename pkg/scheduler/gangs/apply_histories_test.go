@@ -167,7 +167,7 @@ func holders(book *reservations.Book[state.Key]) sets.Set[state.Key] {
 // expects is what has to be seen after effects on a gang, "" for none, by what the effects mean.
 func (a *applied) expects(o outcome, name string, e gang.Effects) outcome {
 	key, what := keyNamed(name), e.What
-	has := func(any gang.Effect) bool { return what&any != 0 }
+	has := func(some gang.Effect) bool { return what&some != 0 }
 	if name == "" {
 		what &^= gang.HasChanged | gang.ToSettle | gang.ToWake | gang.ToLook | gang.LookLater | gang.ToReport | gang.ToOpen
 	}
@@ -227,7 +227,7 @@ func (a *applied) expectsOfGang(o *outcome, key state.Key, what gang.Effect, e g
 
 // expectsOfOthers is what effects do to all else. Gangs are woken that were refused, once.
 func (a *applied) expectsOfOthers(o *outcome, what gang.Effect, e gang.Effects, toWake sets.Set[state.Key]) {
-	has := func(any gang.Effect) bool { return what&any != 0 }
+	has := func(some gang.Effect) bool { return what&some != 0 }
 	if has(gang.RoomFreed) {
 		o.Returned++
 		toWake.Insert(o.OfRoom.UnsortedList()...)

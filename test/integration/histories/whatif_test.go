@@ -81,9 +81,9 @@ func (c *clusterOfRuns) hasBegun(name string) bool {
 
 func (c *clusterOfRuns) end(name string) {
 	for i := range c.pods[name] {
-		assert.NoError(c.t, c.api.Delete(simulation.Pods, namespace, fmt.Sprintf("%s-%d", name, i)))
+		require.NoError(c.t, c.api.Delete(simulation.Pods, namespace, fmt.Sprintf("%s-%d", name, i)))
 	}
-	assert.NoError(c.t, c.api.Delete(simulation.PodGroups, namespace, name))
+	require.NoError(c.t, c.api.Delete(simulation.PodGroups, namespace, name))
 }
 
 // draw makes a gang that its queue could hold.
