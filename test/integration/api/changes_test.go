@@ -367,7 +367,7 @@ func containers(one map[string]any, count, variables int) []any {
 // Each field of the schema is either guarded or may change. A new one has to be put on one side.
 func TestEveryFieldOfAJobIsDecided(t *testing.T) {
 	may := []string{"minAvailable", "minSuccess", "priorityClassName", "suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished",
-		"tasks[*].replicas", "tasks[*].minAvailable"}
+		"runningEstimate", "tasks[*].replicas", "tasks[*].minAvailable"}
 	decided := map[string]bool{}
 	for _, field := range may {
 		decided[field] = true
