@@ -12,17 +12,17 @@ import (
 const (
 	// notedKey is the key of the ConfigMap under which it says which runs the history has.
 	notedKey = "noted"
-	// late is how long after the end of a run its leader notes it, at most.
+	// late is how long after its end a run is noted, at most.
 	late = 2 * time.Minute
-	// maxNoted bounds how many runs a noted has in text.
+	// maxNoted is how many runs are kept by ID at most.
 	maxNoted = 2000
 )
 
-// noted says which runs a history has. So the next leader notes what the last one had no time for, and nothing twice. The zero value says that
-// it has none.
+// noted is the set of runs that are in the history. The next leader adds the runs that the last one had no time for, and no run twice. The zero
+// value is empty.
 type noted struct {
-	through int64            // in seconds: runs that ended up to here count as noted
-	runs    map[string]int64 // those that ended later, by ID: when they ended
+	through int64            // Unix time: runs that ended at this time or before count as noted
+	runs    map[string]int64 // ID of each noted run that ended later -> Unix time of its end
 }
 
 // add notes a run. It returns false if that was done before.

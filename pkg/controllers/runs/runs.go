@@ -179,11 +179,11 @@ func (r *Runs) writeIfChanged(ctx context.Context) {
 func (r *Runs) take() (data map[string]string, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.noted.prune(r.clock.Now()) // runs that failed grow it, too, and change nothing else
 	if r.history == nil || !r.changed {
 		return nil, false
 	}
 	r.changed = false
-	r.noted.prune(r.clock.Now())
 	return map[string]string{Key: r.history.String(), notedKey: r.noted.String()}, true
 }
 

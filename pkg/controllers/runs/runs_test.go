@@ -111,8 +111,8 @@ func TestTheNextLeaderNotesWhatTheLastHadNoTimeFor(t *testing.T) {
 	})
 }
 
-// TestWhatAnEarlierVersionHasWrittenCounts: it does not say which runs it has noted. So those that have ended are not noted again.
-func TestWhatAnEarlierVersionHasWrittenCounts(t *testing.T) {
+// TestAHistoryOfAnEarlierVersion: it has no list of noted runs. All runs that ended before count as noted, so none is added twice.
+func TestAHistoryOfAnEarlierVersion(t *testing.T) {
 	var good runtimes.Past
 	good.Ended(run, time.Hour, 0)
 	kube := kubefake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: Name}, Data: map[string]string{Key: good.String()}})
@@ -145,6 +145,22 @@ func TestThousandsOfRunsInAMinute(t *testing.T) {
 	next.NoteLate(all)
 	_, changed := next.take()
 	assert.False(t, changed)
+}
+
+// TestRunsThatFailAreForgotten: a user whose Jobs all fail does not fill the memory of the controller.
+func TestRunsThatFailAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := leader(t, kubefake.NewClientset())
+		for range 10 {
+			failed := endOf(time.Minute)
+			failed.Successful = false
+			r.Note(failed)
+		}
+		time.Sleep(2 * late)
+		_, changed := r.take()
+		assert.False(t, changed)
+		assert.Empty(t, r.noted.runs)
+	})
 }
 
 // TestAStandbyNotesNothing: the leader does.
