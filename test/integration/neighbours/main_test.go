@@ -40,7 +40,7 @@ const (
 	queueNarrow = "narrow"
 	// queueOne and queueOther are for what moves from queue to queue.
 	queueOne, queueOther = "one", "other"
-	// queueFull is full of PodGroups that never get pods.
+	// queueFull has a pod that runs all the time. It leaves room for three PodGroups that never get pods, and for no Job of four cores.
 	queueFull = "full"
 	// queueClosed takes no work.
 	queueClosed = "closed"
@@ -56,7 +56,7 @@ var capabilities = map[string][]string{
 	queueNarrow: {"cpu", "2"},
 	queueOne:    {"cpu", "4"},
 	queueOther:  {"cpu", "4"},
-	queueFull:   {"cpu", "4"},
+	queueFull:   {"cpu", "8"},
 	queueClosed: {"cpu", "4"},
 }
 
@@ -103,6 +103,9 @@ func TestMain(m *testing.M) {
 		if err := createQueues(ctx); err != nil {
 			return nil, err
 		}
+		if err := fillQueue(ctx); err != nil {
+			return nil, err
+		}
 		return func() error { return harness.CheckScheduler(ctx, env.Cluster) }, createNamespaces(ctx)
 	})
 }
@@ -132,6 +135,21 @@ func createQueues(ctx context.Context) error {
 		return fmt.Errorf("closing queue %s: %w", queueClosed, err)
 	}
 	return awaitQueue(ctx, queueClosed, func(q *schedulingv1beta1.Queue) bool { return q.Status.State == schedulingv1beta1.QueueStateClosed })
+}
+
+// filler is the pod that fills queueFull. Nothing evicts it: it has the highest priority.
+var filler = mustertesting.MakePod("filler").SchedulerName("muster").QueueName(queueFull).PriorityClass("system-cluster-critical").Requests("cpu", "5").Obj()
+
+// fillQueue returns when the filler has its quota.
+func fillQueue(ctx context.Context) error {
+	if _, err := env.Kube.CoreV1().Pods(filler.Namespace).Create(ctx, filler, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the pod that fills queue %s: %w", queueFull, err)
+	}
+	err := awaitQueue(ctx, queueFull, func(q *schedulingv1beta1.Queue) bool { return !q.Status.Allocated.Cpu().IsZero() })
+	if err != nil {
+		return fmt.Errorf("waiting until queue %s is full: %w", queueFull, err)
+	}
+	return nil
 }
 
 func createNamespaces(ctx context.Context) error {

@@ -61,6 +61,7 @@ func TestNoNamespaceHurtsAnother(t *testing.T) {
 	judgePrograms(t)
 
 	deleteBadNamespaces(t)
+	require.NoError(t, env.Kube.CoreV1().Pods(filler.Namespace).Delete(t.Context(), filler.Name, metav1.DeleteOptions{}))
 	judgeQueuesAtRest(t)
 	last := good.run(goodJob("last", queueGood))
 	require.NoError(t, last, "all quota of the queue can be had again")
