@@ -22,7 +22,7 @@ func TestAQuestionChangesNothing(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 3).Draw(t, "questions") {
 			question := c.Gangs[rapid.IntRange(0, len(c.Gangs)-1).Draw(t, "like")]
-			question.Asks = true
+			question.Asks, question.Reserved = true, nil
 			at := rapid.IntRange(0, len(asked.Gangs)).Draw(t, "at")
 			asked.Gangs, old = slices.Insert(asked.Gangs, at, question), slices.Insert(old, at, -1)
 		}

@@ -95,6 +95,16 @@ func (n *naive) take(g timeline.Gang, at int, places []timeline.Place) {
 	}
 }
 
+// keep keeps the reserved room of a gang until it starts.
+func (n *naive) keep(g timeline.Gang, until int) {
+	if g.Reserved == nil {
+		return
+	}
+	for _, place := range g.Reserved.Places {
+		change(n.free[place.Node], 0, until, -n.Kinds[place.Kind].Requests["cpu"]*int64(place.Count))
+	}
+}
+
 // isOverfull says whether a node or a queue of a gang has less than nothing while it runs.
 func (n *naive) isOverfull(g timeline.Gang, at int, places []timeline.Place) bool {
 	until := n.end(g, at)
@@ -146,6 +156,10 @@ func drawCluster(t *rapid.T) *timeline.Cluster {
 		for range max(1, draw(-3, 2, "needs")) {
 			g.Needs = append(g.Needs, timeline.Need{Kind: draw(0, len(c.Kinds)-1, "kind"), Count: draw(1, 4, "count")})
 		}
+		if draw(0, 3, "reserved") == 0 {
+			place := timeline.Place{Node: draw(0, len(c.Nodes)-1, "place"), Kind: g.Needs[0].Kind, Count: draw(1, g.Needs[0].Count, "pods")}
+			g.Reserved = &timeline.Reservation{Places: []timeline.Place{place}}
+		}
 		c.Gangs = append(c.Gangs, g)
 	}
 	return c
@@ -166,6 +180,7 @@ func TestAPlanIsWhatASimulatorFinds(t *testing.T) {
 				}
 			}
 			if starts[i].At.IsZero() {
+				n.keep(g, horizon+1)
 				continue
 			}
 			if !n.fits(g, at) {
@@ -180,6 +195,7 @@ func TestAPlanIsWhatASimulatorFinds(t *testing.T) {
 					t.Fatalf("gang %d has %d places for %d pods of kind %d", i, placed, wanted, need.Kind)
 				}
 			}
+			n.keep(g, at)
 		}
 	})
 }

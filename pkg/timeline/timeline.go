@@ -64,11 +64,14 @@ type Gang struct {
 	For time.Duration
 	// Queues that it will be charged to: its own and the ancestors.
 	Queues []int
-	// Reserved is where and when it starts, if that is decided.
+	// Reserved is the room that is kept for it, nil for none.
 	Reserved *Reservation
 	// Asks: it does not wait, and takes no room. It is planned as if it did, and the others as if it were not there.
 	Asks bool
 }
+
+// isDated says whether the start of a gang is decided.
+func (g *Gang) isDated() bool { return g.Reserved != nil && !g.Reserved.Start.IsZero() }
 
 // Need is a number of pods of a kind.
 type Need struct {
@@ -78,9 +81,9 @@ type Need struct {
 	Count int
 }
 
-// Reservation is a start that is decided.
+// Reservation is room that is kept for a gang.
 type Reservation struct {
-	// Start is the time.
+	// Start of the gang, if that is decided. Zero: all that comes free in the places is kept for it, until it fits somewhere.
 	Start time.Time
 	// Places of the pods.
 	Places []Place
@@ -140,7 +143,7 @@ func Plan(c *Cluster) []Start {
 	p := newPlan(c)
 	starts := make([]Start, len(c.Gangs))
 	for i := range c.Gangs { // what is decided holds against all
-		if reserved := c.Gangs[i].Reserved; reserved != nil {
+		if reserved := c.Gangs[i].Reserved; c.Gangs[i].isDated() {
 			p.take(i, p.ticks(reserved.Start), reserved.Places)
 			starts[i] = p.start(i, p.ticks(reserved.Start), reserved.Places)
 		}
@@ -148,7 +151,7 @@ func Plan(c *Cluster) []Start {
 	left := mostWork
 	for i := range c.Gangs {
 		switch {
-		case c.Gangs[i].Reserved != nil:
+		case c.Gangs[i].isDated():
 		case left <= 0:
 			starts[i].Why = TooMuch
 		default:
@@ -164,7 +167,7 @@ func Plan(c *Cluster) []Start {
 
 // Delays are the gangs that start later if a gang that asks is in their plan, by index. starts are those of the plan without it.
 func Delays(c *Cluster, starts []Start, asks int) (later []int) {
-	isPlanned := func(g Gang) bool { return !g.Asks && g.Reserved == nil }
+	isPlanned := func(g Gang) bool { return !g.Asks && !g.isDated() }
 	if starts[asks].Why != Known || !slices.ContainsFunc(c.Gangs[asks+1:], isPlanned) {
 		return nil
 	}
@@ -188,13 +191,26 @@ func Delays(c *Cluster, starts []Start, asks int) (later []int) {
 // next plans the next gang.
 func (p *plan) next(g int) Start {
 	at, places := p.earliest(g)
-	switch {
-	case at == never && p.left <= 0:
+	if at == never && p.left <= 0 {
 		return Start{Why: TooMuch}
+	}
+	defer p.keep(g, at)
+	switch {
 	case at == never:
 		return Start{Why: p.whyNever(g)}
 	case !p.Gangs[g].Asks:
 		p.take(g, at, places)
 	}
 	return p.start(g, at, places)
+}
+
+// keep keeps the reserved room of a gang until it starts.
+func (p *plan) keep(g int, start tick) {
+	if p.Gangs[g].Reserved == nil {
+		return
+	}
+	for _, place := range p.Gangs[g].Reserved.Places {
+		p.nodes[place.Node].add(0, start, p.kinds[place.Kind].each, -int64(place.Count))
+		p.ends[place.Node] = append(p.ends[place.Node], ending{start, -1, g})
+	}
 }

@@ -112,6 +112,33 @@ func TestAReservationHoldsAgainstAll(t *testing.T) {
 	assert.Equal(t, []int{0}, starts[2].Runs, "which the reservation waits for, too")
 }
 
+// TestRoomIsKeptForAGangUntilItStarts: its reservation has no start. Small gangs behind it do not start where it waits.
+func TestRoomIsKeptForAGangUntilItStarts(t *testing.T) {
+	c := eightNodes()
+	c.Nodes[0], c.Runs[0].On = cpu(1), nil // free
+	wide, small := gangOf(3, 100), gangOf(1, 10)
+	wide.Reserved = &timeline.Reservation{Places: []timeline.Place{{Node: 0, Count: 1}, {Node: 1, Count: 1}, {Node: 2, Count: 1}}}
+	c.Gangs = []timeline.Gang{gangOf(1, 5), wide, small}
+	starts := timeline.Plan(c)
+	assert.Equal(t, now, starts[0].At, "it ranks before")
+	assert.Equal(t, in(75), starts[1].At)
+	assert.Equal(t, in(100), starts[2].At, "a place that is not reserved")
+	assert.Equal(t, []int{3}, starts[2].Runs)
+
+	c.Runs[2].End = time.Time{}
+	c.Gangs = []timeline.Gang{wide, gangOf(8, 10)}
+	starts = timeline.Plan(c)
+	assert.Equal(t, in(100), starts[0].At, "it starts elsewhere")
+	assert.Equal(t, timeline.NoEnd, starts[1].Why)
+
+	wide = gangOf(8, 10)
+	wide.Reserved = &timeline.Reservation{Places: []timeline.Place{{Node: 0, Count: 1}}}
+	c.Gangs = []timeline.Gang{wide, small}
+	starts = timeline.Plan(c)
+	assert.Equal(t, timeline.NoEnd, starts[0].Why)
+	assert.Equal(t, in(50), starts[1].At, "not on the node that is kept")
+}
+
 func TestNeedsShareNodes(t *testing.T) {
 	c := &timeline.Cluster{Now: now, Nodes: []resources.List{cpu(4), cpu(3)}, Kinds: []timeline.Kind{{Requests: cpu(3)}, {Requests: cpu(1)}}}
 	c.Runs = []timeline.Run{{End: in(10), On: []timeline.Amount{{Node: 1, Of: cpu(1)}}}}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -164,9 +165,11 @@ func (b *builder) gangOf(w *Waiting) timeline.Gang {
 	return g
 }
 
-// reservationOf is the reservation of a gang whose start is known.
+// reservationOf is the room that is kept for a gang. Without a start, it is kept from gangs of the queue, or from all for a turn of some minutes. The plan
+// knows only room that is kept from all. So it leaves such a reservation out if gangs of several queues wait.
 func (b *builder) reservationOf(w *Waiting, kinds map[types.UID]int) *timeline.Reservation {
-	if w.reserved == nil || w.reserved.Start.IsZero() {
+	isOfAnother := func(other Waiting) bool { return other.asked == nil && other.Queue != w.Queue }
+	if w.reserved == nil || w.reserved.Start.IsZero() && slices.ContainsFunc(b.Waiting, isOfAnother) {
 		return nil
 	}
 	r := &timeline.Reservation{Start: w.reserved.Start}
