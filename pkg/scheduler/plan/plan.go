@@ -48,7 +48,7 @@ type Room struct {
 	client  versioned.Interface
 	clock   clock.Clock
 	survey  *survey
-	ratios  *ratios
+	ranges  *ranges
 	limiter flowcontrol.PassiveRateLimiter
 	last    signature
 	madeAt  time.Time
@@ -65,15 +65,11 @@ type signature struct{ ledger, state int64 }
 
 // record is what is known of a gang that has a plan.
 type record struct {
-	uid     types.UID
-	queue   string
-	written *schedulingv1beta1.PodGroupPlan
-	// expected has the first expected start for each horizon, to be compared with the real one.
-	expected [5]expected
+	uid      types.UID
+	queue    string
+	written  *schedulingv1beta1.PodGroupPlan
+	expected firsts
 }
-
-// expected is a start that was expected at a time.
-type expected struct{ made, start time.Time }
 
 // Run makes plans until the context ends.
 func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
@@ -101,7 +97,7 @@ func Of(handle fwk.Handle, tracker *gangs.Tracker) *Room {
 // New makes a room. A client of nil writes nothing.
 func New(tracker *gangs.Tracker, client versioned.Interface, c clock.Clock, s *survey) *Room {
 	return &Room{
-		tracker: tracker, client: client, clock: c, survey: s, ratios: newRatios(), known: map[state.Key]*record{},
+		tracker: tracker, client: client, clock: c, survey: s, ranges: newRanges(), known: map[state.Key]*record{},
 		limiter: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(writesPerSecond, writesPerSecond*int(period/time.Second), c),
 	}
 }
@@ -140,7 +136,7 @@ func (r *Room) Look(ctx context.Context) (took time.Duration) {
 		}
 	}
 	if len(asks) > 0 {
-		r.reviews.answer(ctx, snapshot, starts, asks, r.ratios)
+		r.reviews.answer(ctx, snapshot, starts, asks, r.ranges)
 	}
 	return took
 }
@@ -165,7 +161,7 @@ func (r *Room) tell(ctx context.Context, s *Snapshot, i int, start *timeline.Sta
 	if known == nil || known.uid != w.UID {
 		known = &record{uid: w.UID, queue: w.Queue, written: w.Written}
 	}
-	next := s.planOf(i, start, r.ratios)
+	next := s.planOf(i, start, r.ranges)
 	if !isDue(known.written, next, w.Created, now) {
 		r.unsaid = r.unsaid || known.written == nil
 		return
@@ -177,14 +173,20 @@ func (r *Room) tell(ctx context.Context, s *Snapshot, i int, start *timeline.Sta
 	known.written, r.known[w.Key] = next, known
 	if start.Why == timeline.Known {
 		if first := &known.expected[horizonOf(start.At.Sub(now))]; first.made.IsZero() {
-			*first = expected{now, start.At}
+			first.ExpectedStart, first.made = *next.ExpectedStart, now
 		}
 	}
 }
 
 // settle takes the plans of gangs back that wait no more, and compares them with the starts.
 func (r *Room) settle(ctx context.Context, now time.Time) {
-	for key, over := range r.settled() {
+	over := r.settled()
+	for key, known := range r.known {
+		if _, isOver := over[key]; !isOver {
+			r.ranges.waits(known.queue, &known.expected, now)
+		}
+	}
+	for key, over := range over {
 		known := r.known[key]
 		if !r.limiter.TryAccept() {
 			return
@@ -195,11 +197,8 @@ func (r *Room) settle(ctx context.Context, now time.Time) {
 		if delete(r.known, key); known == nil || !over.started {
 			continue
 		}
-		for i, e := range known.expected {
-			if !e.made.IsZero() {
-				ratio := r.ratios.add(known.queue, e.start.Sub(e.made), now.Sub(e.made))
-				r.tracker.Metrics.PlanErrors.WithLabelValues(horizons[i].name).Observe(ratio)
-			}
+		for horizon, ratio := range r.ranges.started(known.queue, &known.expected, now) {
+			r.tracker.Metrics.PlanErrors.WithLabelValues(horizon).Observe(ratio)
 		}
 	}
 }

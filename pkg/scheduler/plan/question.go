@@ -47,7 +47,7 @@ func (b *builder) needs(a *question) (needs []timeline.Need) {
 }
 
 // answer is what a plan says of the gang of a StartReview.
-func (s *Snapshot) answer(i int, start *timeline.Start, past *ratios, quotaFor func(account string, want resources.List) *quota.Shortage) *musterv1alpha1.StartReviewStatus {
+func (s *Snapshot) answer(i int, start *timeline.Start, past *ranges, quotaFor func(account string, want resources.List) *quota.Shortage) *musterv1alpha1.StartReviewStatus {
 	w := &s.Waiting[i]
 	status := &musterv1alpha1.StartReviewStatus{Answer: musterv1alpha1.StartUnknown, Plan: s.planOf(i, start, past)}
 	status.Message = status.Plan.Message

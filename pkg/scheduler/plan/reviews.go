@@ -187,7 +187,7 @@ func (r *reviews) sort(now time.Time) (open, over []*musterv1alpha1.StartReview)
 }
 
 // answer writes the answers that a plan has for StartReviews.
-func (r *reviews) answer(ctx context.Context, s *Snapshot, starts []timeline.Start, asks []*question, past *ratios) {
+func (r *reviews) answer(ctx context.Context, s *Snapshot, starts []timeline.Start, asks []*question, past *ranges) {
 	isIn := map[*question]bool{}
 	for i := range starts {
 		if ask := s.Waiting[i].asked; ask != nil {

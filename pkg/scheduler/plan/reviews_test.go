@@ -31,9 +31,11 @@ import (
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/reservations"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/runtimes"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	"github.com/muster-sched/muster/pkg/startreview"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/pkg/timeline"
@@ -380,10 +382,42 @@ func (w *world) plans(asks []*question) (plans map[string]*schedulingv1beta1.Pod
 	starts = timeline.Plan(&snapshot.Cluster)
 	for i := range starts {
 		if snapshot.Waiting[i].asked == nil {
-			plans[string(snapshot.Waiting[i].UID)] = snapshot.planOf(i, &starts[i], w.room.ratios)
+			plans[string(snapshot.Waiting[i].UID)] = snapshot.planOf(i, &starts[i], w.room.ranges)
 		}
 	}
 	return plans, starts
+}
+
+// TestGangsBehindAReservationWaitForIt, though it has no start. Else they would be expected at once, for as long as it waits.
+func TestGangsBehindAReservationWaitForIt(t *testing.T) {
+	w := newWorld(t)
+	job := func(name, queue string, replicas int32) *batchv1alpha1.Job {
+		made := mustertesting.MakeJob(name).Queue(queue).Task(mustertesting.MakeTask("worker", replicas).Requests("cpu", "2")).Obj()
+		made.Spec.RunningEstimate = &metav1.Duration{Duration: 10 * time.Minute}
+		return made
+	}
+	wide := w.create(t, job("wide", "q", 8))
+	w.clock.Step(time.Second)
+	small := w.create(t, job("small", "q", 1))
+	startOf := func(group *schedulingv1beta1.PodGroup) string {
+		plans, _ := w.plans(nil)
+		return plans[string(group.UID)].ExpectedStart.At.Sub(now).Round(time.Minute).String()
+	}
+	assert.Equal(t, "4h0m0s", startOf(wide))
+	assert.Equal(t, "1h0m0s", startOf(small))
+
+	g := w.tr.Gangs[state.Key{Namespace: wide.Namespace, Name: wide.Name}]
+	choice := reservations.Choice{Places: map[types.UID]string{}, Amounts: map[string]resources.List{}}
+	for i, m := range g.Choose() {
+		choice.Places[m.UID] = fmt.Sprintf("n%d", i/2)
+	}
+	w.tr.WaitList.Book.WaitForRoom(g.Key, w.tr.Rank(g), nil, w.clock.Now())
+	w.tr.WaitList.Book.ReserveNodes(g.Key, choice, w.clock.Now())
+	assert.Equal(t, "4h0m0s", startOf(wide))
+	assert.Equal(t, "4h10m0s", startOf(small))
+
+	w.create(t, job("narrow", "narrow", 1))
+	assert.Equal(t, "1h0m0s", startOf(small), "the plan does not know what is kept from the gangs of one queue only")
 }
 
 // TestTheAnswerIsThePlanOfTheGang that is created in the same moment. Nothing else has another plan for the question.

@@ -25,7 +25,7 @@ var reasons = map[timeline.Reason]string{
 }
 
 // planOf is what the API says of a start.
-func (s *Snapshot) planOf(i int, start *timeline.Start, past *ratios) *schedulingv1beta1.PodGroupPlan {
+func (s *Snapshot) planOf(i int, start *timeline.Start, past *ranges) *schedulingv1beta1.PodGroupPlan {
 	w, now := &s.Waiting[i], s.Cluster.Now
 	plan := &schedulingv1beta1.PodGroupPlan{Position: w.position, ComputedAt: metav1.NewTime(now.Truncate(time.Second))}
 	if start.Why != timeline.Known {

@@ -15,11 +15,13 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/plan"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/test/benchmark/report"
 )
 
 // Expected says how right the scheduler was about starts.
 type Expected struct {
 	Ranges, Held    int           // expected ranges that were written, and those in which the gang did start
+	Width           float64       // of a range, as a part of the wait from then on; the median
 	Reserved, Moved int           // gangs that had a reservation with a start, and times that a start moved to later by more than planEvery
 	Plans           int           // plans of the gangs that wait
 	PlanTime        time.Duration // real time of all plans together
@@ -34,8 +36,8 @@ const planEvery = 5 * time.Minute
 
 // said is an expected range of a start that was written.
 type said struct {
-	job              int
-	earliest, latest time.Duration // since the trace began
+	job                    int
+	made, earliest, latest time.Duration // since the trace began
 }
 
 // expect makes plans, and looks at the reservations, until the context ends.
@@ -103,7 +105,7 @@ func (r *replay) hear(patch clienttesting.PatchAction) (bool, runtime.Object, er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if gang := r.gangs[patch.GetName()]; gang != nil && written != nil && written.ExpectedStart != nil {
-		r.said = append(r.said, said{gang.job, written.ExpectedStart.Earliest.Sub(r.began), written.ExpectedStart.Latest.Sub(r.began)})
+		r.said = append(r.said, said{gang.job, time.Since(r.began), written.ExpectedStart.Earliest.Sub(r.began), written.ExpectedStart.Latest.Sub(r.began)})
 	}
 	group := &schedulingv1beta1.PodGroup{}
 	group.Status.Plan = written
@@ -112,11 +114,17 @@ func (r *replay) hear(patch clienttesting.PatchAction) (bool, runtime.Object, er
 
 // judge counts the ranges that held. Times in the API are in seconds.
 func (r *replay) judge() Expected {
+	var widths []float64
 	for _, s := range r.said {
 		r.expected.Ranges++
-		if start := r.ran[s.job].Start; start > s.earliest-time.Second && start < s.latest+time.Second {
+		start := r.ran[s.job].Start
+		if start > s.earliest-time.Second && start < s.latest+time.Second {
 			r.expected.Held++
 		}
+		widths = append(widths, (s.latest-s.earliest).Seconds()/max(start-s.made, time.Second).Seconds())
+	}
+	if len(widths) > 0 {
+		r.expected.Width = report.Median(widths)
 	}
 	return r.expected
 }

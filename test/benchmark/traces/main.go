@@ -276,11 +276,11 @@ func printRows(out io.Writer, rows []Row) error {
 // printExpected prints how right the scheduler was about starts, of the rows with estimates.
 func printExpected(out io.Writer, rows []Row) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "WORKLOAD\tLOAD\tRULE\tRESERVATIONS\tMOVED TO LATER\tEXPECTED RANGES\tHELD\tPLANS\tEACH")
+	fmt.Fprintln(table, "WORKLOAD\tLOAD\tRULE\tRESERVATIONS\tMOVED TO LATER\tEXPECTED RANGES\tHELD\tWIDTH\tPLANS\tEACH")
 	for _, r := range rows {
 		if r.Plans > 0 {
-			fmt.Fprintf(table, "%s\t%.2f\t%s\t%d\t%d\t%d\t%.0f %%\t%d\t%.1f ms\n", r.Workload, r.Load, r.Rule, r.Reserved, r.Moved,
-				r.Ranges, 100*r.held(), r.Plans, r.PlanTime.Seconds()*1000/float64(r.Plans))
+			fmt.Fprintf(table, "%s\t%.2f\t%s\t%d\t%d\t%d\t%.0f %%\t%.1f\t%d\t%.1f ms\n", r.Workload, r.Load, r.Rule, r.Reserved, r.Moved,
+				r.Ranges, 100*r.held(), r.Width, r.Plans, r.PlanTime.Seconds()*1000/float64(r.Plans))
 		}
 	}
 	if err := table.Flush(); err != nil {

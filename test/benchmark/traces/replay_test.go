@@ -171,8 +171,11 @@ func TestExpectedStartsAreJudged(t *testing.T) {
 	assert.InDelta(t, 12, expected.Plans, 1, "one each five minutes")
 	assert.Positive(t, expected.PlanTime)
 
-	r := &replay{ran: []Ran{{Start: time.Hour}}, said: []said{{0, 50 * time.Minute, 55 * time.Minute}, {0, 50 * time.Minute, 70 * time.Minute}, {0, 61 * time.Minute, 2 * time.Hour}}}
-	assert.Equal(t, Expected{Ranges: 3, Held: 1}, r.judge())
+	r := &replay{ran: []Ran{{Start: time.Hour}}, said: []said{
+		{0, 40 * time.Minute, 50 * time.Minute, 55 * time.Minute}, {0, 40 * time.Minute, 50 * time.Minute, 70 * time.Minute},
+		{0, 0, 61 * time.Minute, 2 * time.Hour},
+	}}
+	assert.Equal(t, Expected{Ranges: 3, Held: 1, Width: 59. / 60}, r.judge())
 }
 
 func TestFigures(t *testing.T) {
