@@ -88,7 +88,7 @@ var layers = []layer{
 	{folder: "pkg/topology/watch", rank: 2, banned: noScheduler},
 	{folder: "pkg/topology", rank: 1, banned: pure},
 	{folder: "pkg/runtimes", rank: 1, banned: pure},
-	{folder: "pkg/timeline", rank: 2, banned: pure},
+	{folder: "pkg/timeline", rank: 2, peers: []string{"pkg/quota"}, banned: pure},
 	{folder: "pkg/placement", rank: 2, peers: []string{"pkg/gang", "pkg/quota"}, banned: decides},
 	{folder: "pkg/reservations", rank: 2, peers: []string{"pkg/quota"}, banned: pure},
 	{folder: "pkg/job", rank: 2, banned: pure},

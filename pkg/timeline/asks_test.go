@@ -46,6 +46,7 @@ func TestAQuestionChangesNothing(t *testing.T) {
 func expectAnswer(t *rapid.T, asked *timeline.Cluster, i int, answer timeline.Start) {
 	created := clone(asked)
 	created.Gangs[i].Asks = false
+	answer.Delays = nil
 	if diff := cmp.Diff(timeline.Plan(created)[i], answer); diff != "" {
 		t.Fatalf("question %d is answered with another plan than the gang gets: %s", i, diff)
 	}

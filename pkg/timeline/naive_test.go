@@ -95,16 +95,6 @@ func (n *naive) take(g timeline.Gang, at int, places []timeline.Place) {
 	}
 }
 
-// keep keeps the reserved room of a gang until it starts.
-func (n *naive) keep(g timeline.Gang, until int) {
-	if g.Reserved == nil {
-		return
-	}
-	for _, place := range g.Reserved.Places {
-		change(n.free[place.Node], 0, until, -n.Kinds[place.Kind].Requests["cpu"]*int64(place.Count))
-	}
-}
-
 // isOverfull says whether a node or a queue of a gang has less than nothing while it runs.
 func (n *naive) isOverfull(g timeline.Gang, at int, places []timeline.Place) bool {
 	until := n.end(g, at)
@@ -165,37 +155,89 @@ func drawCluster(t *rapid.T) *timeline.Cluster {
 	return c
 }
 
-func TestAPlanIsWhatASimulatorFinds(t *testing.T) {
+// secondOf is when a gang starts; after the horizon if no start is known.
+func secondOf(start timeline.Start) int {
+	if start.At.IsZero() {
+		return horizon + 1
+	}
+	return int(start.At.Sub(now) / time.Second)
+}
+
+// startAt takes the places of the gangs that start at a second. They must fit.
+func (n *naive) startAt(t *rapid.T, starts []timeline.Start, second int) {
+	for i, g := range n.Gangs {
+		if secondOf(starts[i]) != second {
+			continue
+		}
+		n.take(g, second, starts[i].Places)
+		if n.isOverfull(g, second, starts[i].Places) {
+			t.Fatalf("gang %d has taken more than there is: %v", i, starts[i].Places)
+		}
+		for _, need := range g.Needs {
+			if placed, wanted := placedOf(starts[i].Places, need.Kind), wantedOf(g, need.Kind); placed != wanted {
+				t.Fatalf("gang %d has %d places for %d pods of kind %d", i, placed, wanted, need.Kind)
+			}
+		}
+	}
+}
+
+// TestWithoutReservationsGangsStartWhenTheyFit: at each second, no gang is left that fits.
+func TestWithoutReservationsGangsStartWhenTheyFit(t *testing.T) {
 	mustertesting.Histories(t, 2000, func(t *rapid.T) {
 		c := drawCluster(t)
+		c.NoReservations = true
+		for i := range c.Gangs {
+			c.Gangs[i].Reserved = nil
+		}
 		starts, n := timeline.Plan(c), newNaive(c)
-		for i, g := range c.Gangs {
-			at := int(starts[i].At.Sub(now) / time.Second)
-			if starts[i].At.IsZero() {
-				at = horizon + 1
-			}
-			for earlier := range min(at, horizon) {
-				if len(g.Needs) == 1 && n.fits(g, earlier) {
-					t.Fatalf("gang %d could start at %d, the plan says %d (%v)", i, earlier, at, starts[i].Why)
+		for second := range horizon {
+			n.startAt(t, starts, second)
+			for i, g := range c.Gangs {
+				if secondOf(starts[i]) > second && len(g.Needs) == 1 && n.fits(g, second) {
+					t.Fatalf("gang %d could start at %d, the plan says %d (%v)", i, second, secondOf(starts[i]), starts[i].Why)
 				}
 			}
-			if starts[i].At.IsZero() {
-				n.keep(g, horizon+1)
-				continue
+		}
+	})
+}
+
+// TestTheFirstGangStartsAsIfItWereAlone: when a gang has become the first that waits, no gang behind it delays it. All of these start that fit and
+// end before.
+func TestTheFirstGangStartsAsIfItWereAlone(t *testing.T) {
+	mustertesting.Histories(t, 2000, func(t *rapid.T) {
+		c := drawCluster(t)
+		for i := range c.Runs {
+			c.Runs[i].Queues = nil
+		}
+		for i := range c.Gangs {
+			c.Gangs[i].Queues, c.Gangs[i].Line, c.Gangs[i].Reserved = nil, "a", nil
+		}
+		starts, n := timeline.Plan(c), newNaive(c)
+		for second, first, expected := 0, -1, 0; second < horizon; second++ {
+			n.startAt(t, starts, second)
+			waits := func(i int) bool { return secondOf(starts[i]) > second && starts[i].Why != timeline.TooLarge }
+			head := 0
+			for head < len(c.Gangs) && !waits(head) {
+				head++
 			}
-			if !n.fits(g, at) {
-				t.Fatalf("gang %d does not fit at %d", i, at)
+			if head == len(c.Gangs) {
+				return
 			}
-			n.take(g, at, starts[i].Places)
-			if n.isOverfull(g, at, starts[i].Places) {
-				t.Fatalf("gang %d has taken more than there is: %v", i, starts[i].Places)
-			}
-			for _, need := range g.Needs {
-				if placed, wanted := placedOf(starts[i].Places, need.Kind), wantedOf(g, need.Kind); placed != wanted {
-					t.Fatalf("gang %d has %d places for %d pods of kind %d", i, placed, wanted, need.Kind)
+			if head != first {
+				first, expected = head, second+1
+				for expected <= horizon && !n.fits(c.Gangs[head], expected) {
+					expected++
+				}
+				if len(c.Gangs[head].Needs) == 1 && secondOf(starts[head]) != expected {
+					t.Fatalf("gang %d is the first from %d on, and could start at %d: the plan says %d", head, second, expected, secondOf(starts[head]))
 				}
 			}
-			n.keep(g, at)
+			for i := head + 1; i < len(c.Gangs); i++ {
+				g := c.Gangs[i]
+				if waits(i) && len(g.Needs) == 1 && n.fits(g, second) && n.end(g, second) <= expected {
+					t.Fatalf("gang %d fits at %d and ends before gang %d starts: the plan says %d", i, second, head, secondOf(starts[i]))
+				}
+			}
 		}
 	})
 }

@@ -1,12 +1,12 @@
-// Package timeline says when waiting gangs can start, from what runs and when that is expected to end. It plans one gang after the other, in
-// the order in which they wait. Each starts at the earliest time at which all of it fits until it ends. A planned gang keeps its room, and
-// gangs that rank after it start in the gaps. It is pure: no lock, no client, no clock. It changes nothing of its input.
+// Package timeline says when waiting gangs can start, from what runs and when that is expected to end. It goes from end to end, and does what
+// the scheduler will do then. It decides on the waiting gangs in order, and each starts if it fits. The first gang of each queue that lacks room gets
+// a reservation, which gangs behind it leave alone. The rules are those of package reservations. It is pure: no lock, no client, no clock. It
+// changes nothing of its input.
 //
-// Mu'alem and Feitelson (2001) call this conservative backfilling.
+// Where pods go is a guess: kube-scheduler chooses among equal nodes at random.
 package timeline
 
 import (
-	"slices"
 	"time"
 
 	"github.com/muster-sched/muster/pkg/resources"
@@ -24,8 +24,12 @@ type Cluster struct {
 	Runs []Run
 	// Kinds of pods that wait.
 	Kinds []Kind
-	// Gangs that wait, the first in line first.
+	// Gangs that wait, the first in order first.
 	Gangs []Gang
+	// Patience is how long a gang may lack quota, or room that others use. After that it is kept for the gang. It is 0 for any time.
+	Patience time.Duration
+	// NoReservations: no gang gets a start that is kept.
+	NoReservations bool
 }
 
 // Run is a gang or a single pod that holds room.
@@ -36,6 +40,8 @@ type Run struct {
 	On []Amount
 	// Queues that it is charged to: its own and the ancestors.
 	Queues []int
+	// Line is the queue in which it has waited, "" for none.
+	Line string
 }
 
 // Amount is an amount on a node.
@@ -64,14 +70,15 @@ type Gang struct {
 	For time.Duration
 	// Queues that it will be charged to: its own and the ancestors.
 	Queues []int
-	// Reserved is the room that is kept for it, nil for none.
+	// Line is the queue in which it waits, "" for none. The first gang of each that lacks room gets a start that is kept.
+	Line string
+	// Since is when it was found to lack room or quota, zero for now.
+	Since time.Time
+	// Reserved is the room that is kept for it now, nil for none.
 	Reserved *Reservation
 	// Asks: it does not wait, and takes no room. It is planned as if it did, and the others as if it were not there.
 	Asks bool
 }
-
-// isDated says whether the start of a gang is decided.
-func (g *Gang) isDated() bool { return g.Reserved != nil && !g.Reserved.Start.IsZero() }
 
 // Need is a number of pods of a kind.
 type Need struct {
@@ -128,89 +135,49 @@ type Start struct {
 	Runs []int
 	// Gangs that start before it and whose end it waits for, by index, sorted.
 	Gangs []int
+	// Delays are the gangs that would start later if this one waited, by index, where it asks.
+	Delays []int
 }
 
 // A plan ends after some work, for which an entry of a node costs one. So the same cluster has the same plan on each machine.
 const (
-	// mostWork is the work for all gangs that wait. A thousand gangs on 5,000 nodes take about a tenth of it.
+	// mostWork is the work of a plan. A thousand gangs on 5,000 nodes take a third of it, or somewhat more if they are of many queues. The plan
+	// of each gang that asks may take as much.
 	mostWork = 10_000_000
-	// mostWorkOfOne is the work for one gang. Each gang that asks may take as much, and takes none from others.
+	// mostWorkOfOne is how many entries the nodes may have in all for the kinds of one gang.
 	mostWorkOfOne = 2_000_000
+	// mostRenewing is after how much work reservations keep their places while nothing takes these. In a small cluster they may move whenever
+	// something ends.
+	mostRenewing = 1_000_000
+	// mostReserving is after how much work only the reservation is planned that holds against all.
+	mostReserving = 2_500_000
 )
 
-// Plan says for each gang when it is expected to start. A gang that takes too much work takes no room from others.
+// Plan says for each gang when it is expected to start.
 func Plan(c *Cluster) []Start {
-	p := newPlan(c)
-	starts := make([]Start, len(c.Gangs))
-	for i := range c.Gangs { // what is decided holds against all
-		if reserved := c.Gangs[i].Reserved; c.Gangs[i].isDated() {
-			p.take(i, p.ticks(reserved.Start), reserved.Places)
-			starts[i] = p.start(i, p.ticks(reserved.Start), reserved.Places)
-		}
-	}
-	left := mostWork
+	starts := newSimulation(c, -1).run()
 	for i := range c.Gangs {
-		switch {
-		case c.Gangs[i].isDated():
-		case left <= 0:
-			starts[i].Why = TooMuch
-		default:
-			p.left = mostWorkOfOne
-			starts[i] = p.next(i)
-			if !c.Gangs[i].Asks {
-				left -= mostWorkOfOne - p.left
-			}
+		if c.Gangs[i].Asks {
+			with := newSimulation(c, i).run()
+			starts[i] = with[i]
+			starts[i].Delays = delays(c, starts, with, i)
 		}
 	}
 	return starts
 }
 
-// Delays are the gangs that start later if a gang that asks is in their plan, by index. starts are those of the plan without it.
-func Delays(c *Cluster, starts []Start, asks int) (later []int) {
-	isPlanned := func(g Gang) bool { return !g.Asks && !g.isDated() }
-	if starts[asks].Why != Known || !slices.ContainsFunc(c.Gangs[asks+1:], isPlanned) {
+// delays are the gangs that start later if a gang that asks waits.
+func delays(c *Cluster, starts, with []Start, asks int) (later []int) {
+	if with[asks].Why != Known {
 		return nil
 	}
-	with := *c
-	with.Gangs = slices.Clone(c.Gangs)
-	for i := range with.Gangs {
-		if g := &with.Gangs[i]; i == asks {
-			g.Asks = false
-		} else if g.Asks {
-			g.Needs = nil // it costs nothing
+	for i, start := range with {
+		if c.Gangs[i].Asks || starts[i].Why != Known || start.Why == TooMuch {
+			continue
 		}
-	}
-	for i, start := range Plan(&with) {
-		if i > asks && isPlanned(c.Gangs[i]) && starts[i].Why == Known && start.Why != TooMuch && (start.Why != Known || start.At.After(starts[i].At)) {
+		if start.Why != Known || start.At.After(starts[i].At) {
 			later = append(later, i)
 		}
 	}
 	return later
-}
-
-// next plans the next gang.
-func (p *plan) next(g int) Start {
-	at, places := p.earliest(g)
-	if at == never && p.left <= 0 {
-		return Start{Why: TooMuch}
-	}
-	defer p.keep(g, at)
-	switch {
-	case at == never:
-		return Start{Why: p.whyNever(g)}
-	case !p.Gangs[g].Asks:
-		p.take(g, at, places)
-	}
-	return p.start(g, at, places)
-}
-
-// keep keeps the reserved room of a gang until it starts.
-func (p *plan) keep(g int, start tick) {
-	if p.Gangs[g].Reserved == nil {
-		return
-	}
-	for _, place := range p.Gangs[g].Reserved.Places {
-		p.nodes[place.Node].add(0, start, p.kinds[place.Kind].each, -int64(place.Count))
-		p.ends[place.Node] = append(p.ends[place.Node], ending{start, -1, g})
-	}
 }

@@ -99,17 +99,70 @@ func TestQuotaComesFreeAsRunsEnd(t *testing.T) {
 	assert.Equal(t, now, starts[2].At, "another queue")
 }
 
-func TestAReservationHoldsAgainstAll(t *testing.T) {
+// TestAReservationHoldsAgainstGangsBehindIt that would still run then.
+func TestAReservationHoldsAgainstGangsBehindIt(t *testing.T) {
 	c := eightNodes()
 	reserved := gangOf(2, 100)
-	reserved.Reserved = &timeline.Reservation{Start: in(50), Places: []timeline.Place{{Node: 0, Count: 1}, {Node: 1, Count: 1}}}
-	c.Gangs = []timeline.Gang{gangOf(1, 100), reserved, gangOf(1, 20)}
+	reserved.Line, reserved.Reserved = "a", &timeline.Reservation{Start: in(50), Places: []timeline.Place{{Node: 0, Count: 1}, {Node: 1, Count: 1}}}
+	c.Gangs = []timeline.Gang{reserved, gangOf(1, 100), gangOf(1, 20)}
 	starts := timeline.Plan(c)
-	assert.Equal(t, in(50), starts[1].At)
-	assert.Equal(t, []int{0, 1}, starts[1].Runs)
-	assert.Equal(t, in(75), starts[0].At, "it would not have ended when the reservation begins")
+	assert.Equal(t, in(50), starts[0].At)
+	assert.Equal(t, []int{0, 1}, starts[0].Runs)
+	assert.Equal(t, in(75), starts[1].At, "it would not have ended when the reservation begins")
 	assert.Equal(t, in(25), starts[2].At)
 	assert.Equal(t, []int{0}, starts[2].Runs, "which the reservation waits for, too")
+}
+
+func TestAReservationHoldsInItsLine(t *testing.T) {
+	for name, test := range map[string]struct {
+		runs, other    string // lines
+		first, another int
+		none           bool
+	}{
+		"it waits for another line, and holds against all":     {"b", "b", 50, 150, false},
+		"it waits for its own line, and others may delay it":   {"a", "b", 125, 25, false},
+		"it waits for its own line, which may not":             {"a", "a", 50, 150, false},
+		"without reservations each starts when it fits":        {"b", "b", 125, 25, true},
+		"without reservations this holds in the line, as well": {"a", "a", 125, 25, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &timeline.Cluster{Now: now, Kinds: []timeline.Kind{{Requests: cpu(1)}}, Nodes: []resources.List{cpu(0), cpu(0)}, NoReservations: test.none}
+			c.Runs = []timeline.Run{whole(0, 25), whole(1, 50)}
+			c.Runs[0].Line, c.Runs[1].Line = test.runs, test.runs
+			first, another := gangOf(2, 100), gangOf(1, 100)
+			first.Line, another.Line = "a", test.other
+			c.Gangs = []timeline.Gang{first, another}
+			starts := timeline.Plan(c)
+			assert.Equal(t, in(test.first), starts[0].At)
+			assert.Equal(t, in(test.another), starts[1].At)
+		})
+	}
+}
+
+// TestAGangPassesOneWithoutAReservation: only the first has one.
+func TestAGangPassesOneWithoutAReservation(t *testing.T) {
+	c := eightNodes()
+	c.Kinds = append(c.Kinds, timeline.Kind{Requests: cpu(1), Takes: func(node int) bool { return node >= 4 }})
+	first := timeline.Gang{Needs: []timeline.Need{{Kind: 1, Count: 4}}, For: 10 * time.Second}
+	c.Gangs = []timeline.Gang{first, gangOf(8, 10), gangOf(1, 500)}
+	starts := timeline.Plan(c)
+	assert.Equal(t, in(200), starts[0].At)
+	assert.Equal(t, in(25), starts[2].At, "the first does not need its node")
+	assert.Equal(t, in(525), starts[1].At, "nothing was kept for it")
+}
+
+// TestQuotaIsKeptForWhatLacksItForLong.
+func TestQuotaIsKeptForWhatLacksItForLong(t *testing.T) {
+	for patience, second := range map[time.Duration]int{0: 0, 20 * time.Second: 70, time.Hour: 0} {
+		c := &timeline.Cluster{Now: now, Kinds: []timeline.Kind{{Requests: cpu(1)}}, Queues: []resources.List{cpu(1)}, Nodes: []resources.List{cpu(8), cpu(0)}}
+		c.Runs = []timeline.Run{whole(1, 60)}
+		c.Runs[0].Queues, c.Patience = []int{0}, patience
+		c.Gangs = []timeline.Gang{gangOf(2, 10), gangOf(1, 100)}
+		c.Gangs[0].Queues, c.Gangs[0].Since, c.Gangs[1].Queues = []int{0}, in(-20), []int{0}
+		starts := timeline.Plan(c)
+		assert.Equal(t, in(second), starts[1].At, patience)
+		assert.Equal(t, second > 0, starts[0].At.Equal(in(60)), patience)
+	}
 }
 
 // TestRoomIsKeptForAGangUntilItStarts: its reservation has no start. Small gangs behind it do not start where it waits.

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -82,7 +81,7 @@ func (b *builder) addRun(of runKey, owner Owner, node int, amounts resources.Lis
 	if !known {
 		i = len(b.Cluster.Runs)
 		b.runAt[of] = i
-		b.Cluster.Runs = append(b.Cluster.Runs, timeline.Run{End: of.end, Queues: b.queuesOf(of.account)})
+		b.Cluster.Runs = append(b.Cluster.Runs, timeline.Run{End: of.end, Queues: b.queuesOf(of.account), Line: quota.QueueOf(of.account)})
 		b.Runs = append(b.Runs, owner)
 	}
 	run := &b.Cluster.Runs[i]
@@ -140,7 +139,7 @@ func (b *builder) queuesOf(account string) (path []int) {
 
 // gangOf is a waiting gang as a plan sees it.
 func (b *builder) gangOf(w *Waiting) timeline.Gang {
-	g := timeline.Gang{For: w.runs, Queues: b.queuesOf(w.account)}
+	g := timeline.Gang{For: w.runs, Queues: b.queuesOf(w.account), Line: w.Queue, Since: w.since}
 	if w.asked != nil {
 		g.Asks, g.Needs = true, b.needs(w.asked)
 		return g
@@ -165,11 +164,9 @@ func (b *builder) gangOf(w *Waiting) timeline.Gang {
 	return g
 }
 
-// reservationOf is the room that is kept for a gang. Without a start, it is kept from gangs of the queue, or from all for a turn of some minutes. The plan
-// knows only room that is kept from all. So it leaves such a reservation out if gangs of several queues wait.
+// reservationOf is the room that is kept for a gang.
 func (b *builder) reservationOf(w *Waiting, kinds map[types.UID]int) *timeline.Reservation {
-	isOfAnother := func(other Waiting) bool { return other.asked == nil && other.Queue != w.Queue }
-	if w.reserved == nil || w.reserved.Start.IsZero() && slices.ContainsFunc(b.Waiting, isOfAnother) {
+	if w.reserved == nil {
 		return nil
 	}
 	r := &timeline.Reservation{Start: w.reserved.Start}

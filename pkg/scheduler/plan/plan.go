@@ -36,8 +36,6 @@ const (
 	writesPerSecond = 10
 	// pruneCheck is after how long a plan is written again if the API server dropped the last one.
 	pruneCheck = time.Minute
-	// mostLooking is how long a plan looks for what StartReviews would delay.
-	mostLooking = 500 * time.Millisecond
 	// shortSleep: what starts within it is about to start, and has no plan.
 	shortSleep = time.Second
 )

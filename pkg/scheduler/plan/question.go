@@ -75,9 +75,9 @@ func (s *Snapshot) answer(i int, start *timeline.Start, past *ranges, quotaFor f
 	return status
 }
 
-// foresee finds what the gangs of StartReviews would do to others. It looks for delays no longer than mostLooking.
+// foresee notes what the gangs of StartReviews would do to others.
 func (r *Room) foresee(s *Snapshot, starts []timeline.Start, asks []*question) {
-	begun, claims := r.clock.Now(), make([]quota.Claim, len(asks))
+	claims := make([]quota.Claim, len(asks))
 	for i, a := range asks {
 		claims[i] = quota.Claim{Queue: a.Group.PodGroup.Account, Want: a.Want}
 	}
@@ -86,11 +86,11 @@ func (r *Room) foresee(s *Snapshot, starts []timeline.Start, asks []*question) {
 	}
 	for i := range s.Waiting {
 		w := &s.Waiting[i]
-		if w.asked == nil || r.clock.Since(begun) > mostLooking {
+		if w.asked == nil {
 			continue
 		}
 		var later []Owner
-		for _, g := range timeline.Delays(&s.Cluster, starts, i) {
+		for _, g := range starts[i].Delays {
 			later = append(later, s.Waiting[g].owner())
 		}
 		w.asked.delays = &musterv1alpha1.StartDelays{}

@@ -76,7 +76,7 @@ func newStandby(t tester) *world {
 		pods: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 	}
 	w.tr = gangs.New(w.clock)
-	require.NoError(t, w.tr.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionRequired}))
+	require.NoError(t, w.tr.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionRequired, ReservationDepth: 1}))
 	w.tr.Quota.EnforceQuota()
 	queues := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for _, queue := range []*schedulingv1beta1.Queue{
@@ -416,8 +416,9 @@ func TestGangsBehindAReservationWaitForIt(t *testing.T) {
 	assert.Equal(t, "4h0m0s", startOf(wide))
 	assert.Equal(t, "4h10m0s", startOf(small))
 
-	w.create(t, job("narrow", "narrow", 1))
-	assert.Equal(t, "1h0m0s", startOf(small), "the plan does not know what is kept from the gangs of one queue only")
+	narrow := w.create(t, job("narrow", "narrow", 1))
+	assert.Equal(t, "1h0m0s", startOf(narrow), "it is kept from gangs of the queue only")
+	assert.Equal(t, "4h10m0s", startOf(small))
 }
 
 // TestTheAnswerIsThePlanOfTheGang that is created in the same moment. Nothing else has another plan for the question.

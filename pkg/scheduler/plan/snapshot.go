@@ -56,6 +56,7 @@ type Waiting struct {
 	runs     time.Duration
 	account  string
 	reserved *state.Reserved
+	since    time.Time // when it was found to lack room or quota
 	position int32     // among those that wait
 	asked    *question // by a StartReview; nil for a gang that waits
 }
@@ -102,7 +103,7 @@ func (s *survey) waiting(asks []*question) (waiting []Waiting, starting []start)
 		w := &waiting[i]
 		g := t.Gangs[w.Key]
 		w.members = g.Choose()
-		w.reserved = t.WaitList.Book.ReservedFor(w.Key)
+		w.reserved, w.since = t.WaitList.Book.ReservedFor(w.Key), t.WaitList.Book.WaitsSince(w.Key)
 	}
 	return s.insert(waiting, asks, hasAll), starting
 }
@@ -173,8 +174,9 @@ func (s *survey) take(now time.Time, asks []*question) *Snapshot {
 	}
 	nodes, _ := s.nodes.List(labels.Everything())                                                  // listers never fail
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }) // the same cluster has the same plan
+	args := s.tracker.Settings.Args
 	b := &builder{
-		survey: s, Snapshot: &Snapshot{Cluster: timeline.Cluster{Now: now}, Waiting: waiting}, nodes: nodes, nodeAt: map[string]int{},
+		survey: s, Snapshot: &Snapshot{Cluster: timeline.Cluster{Now: now, Patience: args.MaxOvertakeTime.Duration, NoReservations: args.ReservationDepth == 0}, Waiting: waiting}, nodes: nodes, nodeAt: map[string]int{},
 		queueAt: map[string]int{}, runAt: map[runKey]int{}, kindAt: map[string]int{}, seen: map[types.UID]asked{}, has: map[corev1.ResourceName]bool{},
 	}
 	b.addNodes()

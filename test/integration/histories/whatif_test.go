@@ -29,8 +29,8 @@ import (
 
 // Flags of TestAStartReviewIsWhatThenHappens.
 var (
-	whatIfs = flag.Int("whatifs", 60, "how many StartReviews are asked and compared with what then happens")
-	waiters = flag.Int("whatifs.waiters", 0, "how many gangs may wait before each. Gangs that start in holes may delay those before them that have no reservation")
+	whatIfs = flag.Int("whatifs", 100, "how many StartReviews are asked and compared with what then happens. None waits before the first half")
+	waiters = flag.Int("whatifs.waiters", 8, "how many gangs may wait before each in the second half")
 	whatIf  = flag.Uint64("whatifs.seed", 0, "the only StartReview to ask")
 )
 
@@ -234,23 +234,33 @@ func (c *clusterOfRuns) differs(status *musterv1alpha1.StartReviewStatus, asked 
 	return ""
 }
 
-// TestAStartReviewIsWhatThenHappens when nothing else changes: on clusters with quotas and true run times, on which gangs run and none waits.
+// mostWrong is the part of the answers that may be wrong where others wait. kube-scheduler places pods on equal nodes at random.
+const mostWrong = 0.1
+
+// TestAStartReviewIsWhatThenHappens when nothing else changes: on clusters with quotas and true run times, on which gangs run. In the first half no
+// other gang waits.
 func TestAStartReviewIsWhatThenHappens(t *testing.T) {
 	if *whatIf > 0 {
 		_, differs := compare(t, *whatIf, *waiters)
 		assert.Empty(t, differs)
 		return
 	}
+	half := uint64(*whatIfs / 2)
+	assert.Zero(t, countWrong(t, 0, half, 0))
+	assert.LessOrEqual(t, float64(countWrong(t, half, uint64(*whatIfs), *waiters)), mostWrong*float64(half))
+}
+
+// countWrong counts the wrong answers.
+func countWrong(t *testing.T, from, until uint64, waiters int) (wrong int) {
 	answers := map[musterv1alpha1.StartAnswer]int{}
-	wrong := 0
-	for seed := range uint64(*whatIfs) {
-		answer, differs := compare(t, seed+1, *waiters)
+	for seed := from; seed < until; seed++ {
+		answer, differs := compare(t, seed+1, waiters)
 		answers[answer]++
 		if differs != "" {
 			wrong++
 			t.Logf("%d: %s: %s", seed+1, answer, differs)
 		}
 	}
-	t.Log(answers)
-	assert.Zero(t, wrong)
+	t.Logf("up to %d gangs wait before each: %d of %d were wrong: %v", waiters, wrong, until-from, answers)
+	return wrong
 }
