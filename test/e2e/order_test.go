@@ -52,7 +52,7 @@ func createInTurn(t *testing.T, s *harness.Story, jobs ...*mustertesting.JobWrap
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	since := time.Now()
-	require.Eventually(t, func() bool { return time.Since(since) > d }, 2*d, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return time.Since(since) > d }, d+mustertesting.Timeout, 10*time.Millisecond)
 }
 
 // single is a Job of one pod that takes the seat for a second.

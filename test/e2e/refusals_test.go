@@ -143,7 +143,7 @@ func runScheduler(t *testing.T, args map[string]any) (string, error) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(file, changed, 0o600))
 
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Timeout)
 	defer cancel()
 	scheduler := exec.CommandContext(ctx, filepath.Join(harness.Shared().Options().BinDir, "muster-scheduler"),
 		"--config", file, "--secure-port", "0")

@@ -65,7 +65,7 @@ func newStage(t *testing.T, objects ...runtime.Object) *stage {
 	s.nodes = factory.Core().V1().Nodes().Informer().GetStore()
 	s.objects, err = watch.Start(t.Context(), s.muster, foreign, func() {})
 	require.NoError(t, err)
-	// A version of Kueue's kinds with no object may be read before the one that has them: the API in memory serves each for itself.
+	// The API in memory serves each version of Kueue's kinds for itself. One with no object may be read before the one that has them.
 	require.Eventually(t, func() bool { return s.objects.Synced() && len(s.objects.KueueObjects()) == len(theirs) }, patience, time.Millisecond)
 	return s
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // as returns the client of a user.
@@ -51,7 +53,7 @@ func bind(t *testing.T, user, role string) {
 // eventually waits until a request ends as it should. Roles and policies reach the API server's caches a moment after they are written.
 func eventually(t *testing.T, what string, met func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true,
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, mustertesting.Timeout, true,
 		func(context.Context) (bool, error) { return met(), nil })
 	require.NoError(t, err, "not seen: %s", what)
 }

@@ -20,10 +20,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // timeout is how long the tests wait for what should take a moment.
-const timeout = 30 * time.Second
+const timeout = mustertesting.Timeout
 
 // The parts that this test binary plays when it is started with one of these words.
 const (

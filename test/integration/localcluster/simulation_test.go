@@ -8,14 +8,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // TestSimulatedPods runs real pods through the stages and looks at how they end.
@@ -154,7 +155,7 @@ func withRestartPolicy(pod corev1.Pod, policy corev1.RestartPolicy) corev1.Pod {
 func awaitPod(t *testing.T, client kubernetes.Interface, name string, wanted func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var last *corev1.Pod
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, mustertesting.Timeout, true, func(ctx context.Context) (bool, error) {
 		var err error
 		last, err = client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
 		return err == nil && wanted(last), err
@@ -281,19 +282,26 @@ func outlivesItsName(cluster *localcluster.Cluster) func(*testing.T, kubernetes.
 }
 
 func lingersWhenDeleted(t *testing.T, client kubernetes.Interface, name string) {
-	awaitPod(t, client, name, inPhase(corev1.PodRunning))
-	require.NoError(t, client.CoreV1().Pods("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
-	deleted := time.Now()
-	var sawTerminating bool
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
-		pod, err := client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		sawTerminating = sawTerminating || (err == nil && pod.DeletionTimestamp != nil)
-		return false, err
+	running := awaitPod(t, client, name, inPhase(corev1.PodRunning))
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	watcher, err := client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + name, ResourceVersion: running.ResourceVersion,
 	})
 	require.NoError(t, err)
+	defer watcher.Stop()
+	require.NoError(t, client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{}))
+	deleted := time.Now()
+	var sawTerminating, gone bool
+	for event := range watcher.ResultChan() { // which shows a state that is over before a look would come
+		pod, ok := event.Object.(*corev1.Pod)
+		require.True(t, ok, "%v", event.Object)
+		if gone = event.Type == watch.Deleted; gone {
+			break
+		}
+		sawTerminating = sawTerminating || pod.DeletionTimestamp != nil
+	}
+	require.True(t, gone)
 	assert.True(t, sawTerminating)
 	assert.Greater(t, time.Since(deleted), 500*time.Millisecond)
 }

@@ -107,7 +107,13 @@ func (w *world) urgent() func(*corev1.Pod) {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Value: 1000, PreemptionPolicy: new(corev1.PreemptNever)}
 	_, err := kube.SchedulingV1().PriorityClasses().Create(w.ctx, class, metav1.CreateOptions{})
 	require.NoError(w.t, err)
-	return func(p *corev1.Pod) { p.Spec.PriorityClassName = w.namespace }
+	of := func(p *corev1.Pod) { p.Spec.PriorityClassName = w.namespace }
+	// The API server reads the classes from a cache.
+	w.eventually("pods of the class are admitted", func() bool {
+		_, err := kube.CoreV1().Pods(w.namespace).Create(w.ctx, w.pod("dry-run", "", of), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil
+	})
+	return of
 }
 
 func TestNothingIsSetAsideForAGangThatIsInNeedOfWhatMoreImportantPodsHave(t *testing.T) {

@@ -105,8 +105,7 @@ func TestReclaim(t *testing.T) {
 				return
 			}
 			w.expectBound(coming[0]+"-", n)
-			w.eventually("evictions are told", func() bool { return len(w.evictions()) >= len(c.goes) })
-			require.Equal(t, c.goes, w.evictions())
+			w.expectEvictions(c.goes)
 			gone := 0
 			for _, words := range wordsOf(c.goes) {
 				count, err := strconv.Atoi(words[2])
@@ -139,6 +138,12 @@ func (w *world) evictions() string {
 		all = append(all, fmt.Sprint(what, " ", counts[what]))
 	}
 	return strings.Join(all, "; ")
+}
+
+// expectEvictions waits until these evictions are told. Events come one by one, after what they tell.
+func (w *world) expectEvictions(want string) {
+	w.t.Helper()
+	w.eventually("evictions are told: "+want, func() bool { return w.evictions() == want })
 }
 
 // queueOf makes a queue of a case.

@@ -97,7 +97,7 @@ func TestAPodKeepsWhatItTookByShareFromAHigherPriority(t *testing.T) {
 	w.create(w.pod("mine-0", "", aloneIn(owed)))
 	w.expectBound("mine-", 1)
 	w.expectStays("mine-", 1)
-	require.Equal(t, "Reclaimed runs 1", w.evictions(), "the next one never got the room")
+	w.expectEvictions("Reclaimed runs 1") // the next one never got the room
 }
 
 func TestAPodThatTookBackByShareEvictsNoneWhileItsVictimsLeave(t *testing.T) {
@@ -108,7 +108,7 @@ func TestAPodThatTookBackByShareEvictsNoneWhileItsVictimsLeave(t *testing.T) {
 	w.create(w.pod("small-0", "", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = mustertesting.Resources("cpu", "1") }))
 	w.expectBound("", 3)
 	w.create(w.pod("mine-0", "", aloneIn(owed)))
-	w.eventually("the eviction is told", func() bool { return w.evictions() == "Reclaimed first 1" })
+	w.expectEvictions("Reclaimed first 1")
 	_, err := muster.SchedulingV1beta1().Queues().Patch(w.ctx, keeps, types.MergePatchType, []byte(`{"spec":{"reclaimable":true}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	w.remove("small-0") // so that the pod is tried again; now it would choose the second one
@@ -131,7 +131,7 @@ func TestTheQuotaThatAPodTookBackIsKeptUntilItIsBound(t *testing.T) {
 	w.eventually("the pod says what it waits for", func() bool {
 		return w.reported("mine-", []string{"waiting until 1 pod has gone that was evicted for the pod"})
 	})
-	w.eventually("the eviction is told", func() bool { return w.evictions() == "Reclaimed first 1" })
+	w.expectEvictions("Reclaimed first 1")
 	w.create(w.pod("thief-0", "", aloneIn(owed), w.politeClass(500))) // so that it does not have the other evicted
 	w.expectHeld("thief-")
 	mine, err := kube.CoreV1().Pods(w.namespace).Get(w.ctx, "mine-0", metav1.GetOptions{})

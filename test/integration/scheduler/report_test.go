@@ -127,9 +127,17 @@ func (w *world) eventsOf(kind, name, reason string) []string {
 	return messages
 }
 
-// noWrites checks that the members of a gang get no write and no event. It waits longer than the scheduler does before a new text.
+// noWrites checks that the members of a gang get no further write and no event. It waits longer than the scheduler does before a new text.
 func (w *world) noWrites(seen *writes, prefix string, n, each int) {
 	w.t.Helper()
+	w.eventually("the watch has all writes", func() bool {
+		for i := range n {
+			if seen.of(fmt.Sprintf("%s-%d", prefix, i)) < each {
+				return false
+			}
+		}
+		return true
+	})
 	_ = wait.PollUntilContextTimeout(w.ctx, 100*time.Millisecond, 7*time.Second, true, func(context.Context) (bool, error) {
 		for i := range n {
 			name := fmt.Sprintf("%s-%d", prefix, i)
@@ -213,7 +221,7 @@ func TestMembersSayWhatTheirGangWaitsFor(t *testing.T) {
 	w.createGroup("q", 3, w.namespace)
 	w.createGang("q", 3)
 	w.expectAllSay("q", 3, "WaitingForQuota", fmt.Sprintf("can never fit queue %q: 9 cpu asked, its capability is 7", w.namespace))
-	assert.Len(t, w.eventsOf("PodGroup", "q", "Unschedulable"), 1)
+	w.eventually("the PodGroup has its event", func() bool { return len(w.eventsOf("PodGroup", "q", "Unschedulable")) == 1 })
 	w.create(w.pod("single", "", func(p *corev1.Pod) {
 		p.Annotations = map[string]string{"scheduling.volcano.sh/queue-name": w.namespace}
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("8")

@@ -53,6 +53,20 @@ func (w *world) racksInSpine(a, b []int) {
 	w.addRack("a", a...)
 	w.addRack("b", b...)
 	w.addSpine("s", "a", "b")
+	w.awaitSpine()
+}
+
+// awaitSpine waits until the scheduler knows the spine, and so the racks that were made before it. It reads pods and HyperNodes by separate
+// watches, and a gang that it sees first may go anywhere.
+func (w *world) awaitSpine() {
+	w.t.Helper()
+	const probe = "probe"
+	groups := muster.SchedulingV1beta1().PodGroups(w.namespace)
+	w.closeGang(probe, 1, 0, w.within("spine"))
+	w.create(w.pod(probe, probe, cpu("1000")))
+	w.eventually("the scheduler knows the spine", func() bool { return w.reported(probe, []string{"fit in " + w.namespace + "-s"}) })
+	w.remove(probe)
+	require.NoError(w.t, groups.Delete(w.ctx, probe, metav1.DeleteOptions{}))
 }
 
 // closeGang makes a gang with a network topology, and ranks.
@@ -321,6 +335,7 @@ var topologyRows = map[string]topologyRow{
 		w.addRack("b", 4, 5, 6, 7)
 		w.addRack("c", 8, 9, 10)
 		w.addSpine("s", "a", "b", "c")
+		w.awaitSpine()
 		w.closeGang("g", 11, 11, soft())
 		w.expectBound("g-", 11)
 		var leaves []string
