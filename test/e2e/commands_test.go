@@ -37,6 +37,7 @@ func TestCommandsOnARunningJob(t *testing.T) {
 			if action == busv1alpha1.RestartJobAction {
 				expectRestarted(t, s, before)
 			} else {
+				s.Pods(0, "nothing runs any more", s.In(harness.Live))
 				s.PodsStay(0, "nothing runs any more", s.In(harness.Live))
 				assert.Len(t, s.Log.PodsOf(job), len(before), "no pod is made anew")
 			}

@@ -232,6 +232,7 @@ func TestExampleOfRetriesForSuccess(t *testing.T) {
 		s.EndPod(before[1].Name, 0)
 		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Pending, batchv1alpha1.Completing, batchv1alpha1.Completed)
 		assert.Equal(t, "MinSuccessReached", s.Job(job).Status.State.Reason)
+		s.Pods(0, "nothing waits any more", s.In(harness.Live))
 		s.PodsStay(0, "nothing waits any more", s.In(harness.Live))
 	})
 }
@@ -344,6 +345,7 @@ func TestTimeoutsOfEvictions(t *testing.T) {
 	evict(lost)
 	s.JobPhases(lost, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Terminating, batchv1alpha1.Terminated)
 	assert.Equal(t, "PodEvicted", s.Job(lost).Status.State.Reason)
+	s.Pods(0, "nothing of it runs any more", s.In(harness.Live, harness.Of("lost")))
 	s.PodsStay(0, "nothing of it runs any more", s.In(harness.Live, harness.Of("lost")))
 
 	// Its five seconds began earlier, so that they are over now, too.
@@ -388,5 +390,6 @@ func TestTheEventUnknown(t *testing.T) {
 	s.DeletePod(lost.Name)
 	s.JobPhase(job, batchv1alpha1.Aborted)
 	assert.Equal(t, "Unknown", s.Job(job).Status.State.Reason)
+	s.Pods(0, "nothing runs any more", s.In(harness.Live))
 	s.PodsStay(0, "nothing runs any more", s.In(harness.Live))
 }

@@ -215,6 +215,7 @@ func TestExampleOfDistributedTraining(t *testing.T) {
 		job := s.Name("distributed-training")
 		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Completing, batchv1alpha1.Completed)
 		assert.EqualValues(t, 1, s.Job(job).Status.Succeeded)
+		s.Pods(0, "the workers are gone", s.In(harness.Live))
 		s.PodsStay(0, "the workers are gone", s.In(harness.Live))
 		s.Stays("the Job is kept for an hour", func() bool { return !s.Log.JobGone(job) }, func() any { return s.Log.JobStates(job) })
 	})

@@ -64,6 +64,7 @@ func TestPolicies(t *testing.T) {
 				if action == busv1alpha1.RestartJobAction {
 					expectRestarted(t, s, before)
 				} else {
+					s.Pods(0, "nothing runs any more", s.In(harness.Live))
 					s.PodsStay(0, "nothing runs any more", s.In(harness.Live))
 				}
 				s.WholeGangs(s.Namespace, window)

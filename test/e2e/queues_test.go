@@ -202,6 +202,7 @@ func TestAJobIsAdmittedWhenReclaimCanSeatIt(t *testing.T) {
 	}
 	mine := s.CreateJob(mustertesting.MakeJob("mine").Queue(owed).Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "1")))
 	s.JobPhase(mine, batchv1alpha1.Running)
+	s.Pods(4, "no more than the capability runs, and two of four were evicted", s.In(harness.Running))
 	s.PodsStay(4, "no more than the capability runs, and two of four were evicted", s.In(harness.Running))
 }
 

@@ -100,7 +100,8 @@ func (e *Expect) Pods(n int, what string, fits func(watchlog.Pod) bool) []watchl
 	return e.log.Pods(fits)
 }
 
-// PodsStay fails if the number of pods that fit changes from n in a short while.
+// PodsStay fails if the number of pods that fit changes from n in a short while. It has to be n already: use Pods before it where pods have
+// just changed. The log sees Jobs, events and pods by separate watches.
 func (e *Expect) PodsStay(n int, what string, fits func(watchlog.Pod) bool) {
 	e.t.Helper()
 	e.Stays(what, func() bool { return len(e.log.Pods(fits)) == n }, func() any { return e.log.Pods(fits) })

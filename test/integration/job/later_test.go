@@ -219,6 +219,7 @@ func TestActionsWhileRestarting(t *testing.T) {
 			}
 			s.JobPhases(s.name("j"), want...)
 			s.awaitNoCommands()
+			s.Pods(0, "no pod is made again", s.live)
 			s.PodsStay(0, "no pod is made again", s.live)
 		})
 	}

@@ -28,6 +28,7 @@ func TestT10_SucceededPodsAreNotRunAgain(t *testing.T) {
 
 	s.evict("j-a-0")
 	whileDown(func() { s.evict("j-a-1") })
+	s.Pods(1, "nothing takes their place", s.live)
 	s.PodsStay(1, "nothing takes their place", s.live)
 	s.succeed("j-a-2")
 	s.JobPhases(s.name("j"), batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Completed)

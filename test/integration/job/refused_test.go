@@ -43,6 +43,7 @@ func TestARunningJobThatIsScaledToWhatCannotRunCreatesNothing(t *testing.T) {
 	s.PodsStay(2, "none is created", s.live)
 	s.evict(name + "-a-0")
 	s.reap(1)
+	s.Pods(1, "none is created in place of another", s.live)
 	s.PodsStay(1, "none is created in place of another", s.live)
 	whileDown(func() {})
 	s.PodsStay(1, "nor after a restart", s.live)

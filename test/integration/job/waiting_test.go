@@ -124,6 +124,7 @@ func TestARunningJobGoesOnWhenItsQueueOpens(t *testing.T) {
 	s.Soon("the Job knows that the pod is gone", func() bool { return s.get("j").Status.Running == 1 && s.get("j").Status.Terminating == 0 },
 		func() any { return s.get("j").Status })
 	require.Equal(t, batchv1alpha1.Running, log.Job(s.name("j")).Phase)
+	s.Pods(1, "no pod is created", s.live)
 	s.PodsStay(1, "no pod is created", s.live)
 
 	s.queue(schedulingv1beta1.QueueStateOpen)
