@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -20,32 +21,53 @@ type ending struct {
 	frees resources.List
 }
 
-// earliest finds places for the members when they fit first, by the expected ends of pods of any priority. It is nil if there are none.
+// StartOf finds places for a gang that lacks quota, and when it will have both. It is nil if that is not known, as for a gang with a topology.
+func (p *Planner) StartOf(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo) *Places {
+	if problem.Topology != nil {
+		return nil
+	}
+	v := problem.on(ctx, p.profile, membersOf(p.profile, problem.Members), problem.within(nodes))
+	return v.earliest(problem, v.reservedPlaces(problem.Reserved))
+}
+
+// earliest finds places for the members when they first fit and have quota. It goes by the expected ends of pods of any priority. It is nil if there
+// are none.
 func (v *view) earliest(p *Problem, before [][]Place) *Places {
 	if p.EndOf == nil || p.NoStart {
 		return nil
 	}
 	later := v.whatIf()
 	ends := v.endings(p, later)
-	room := newRoomCount(later)
+	room, quota := newRoomCount(later), p.quotaLater()
 	tries, next := 0, 0
 	for i := 0; i < len(ends); {
-		at := ends[i].at
+		at, lackedQuota := ends[i].at, !quota.Suffices()
 		for ; i < len(ends) && ends[i].at.Equal(at); i++ {
 			later.end(ends[i])
 			room.count(ends[i].node)
+			if pod := ends[i].pod; pod != nil {
+				quota.End(pod.GetPod())
+			}
 		}
-		if i < next && i < len(ends) || !room.isEnough() {
+		if i < next && i < len(ends) || !room.isEnough() || !quota.Suffices() {
 			continue
 		}
 		if places, ok := v.placesIn(later, nil, before); ok {
-			return &Places{Of: v.nodesOf(places), Start: at, AwaitsOwn: later.awaitsOwn(p, places, ends[:i])}
+			own := lackedQuota && quota.IsOwn() || later.awaitsOwn(p, places, ends[:i])
+			return &Places{Of: v.nodesOf(places), Start: at, AwaitsOwn: own}
 		}
 		if tries++; tries > maxStarts {
 			next = i + 1<<min(tries-maxStarts, 20)
 		}
 	}
 	return nil
+}
+
+func (p *Problem) quotaLater() Quota {
+	if p.Quota == nil {
+		return enough{}
+	}
+	return p.Quota()
 }
 
 // endings are what ends on the nodes, the first first. Room that is held without an end is not given back. later has the room that is kept for

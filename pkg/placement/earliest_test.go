@@ -200,3 +200,51 @@ func TestAStartThatAwaitsTheOwnQueue(t *testing.T) {
 		})
 	}
 }
+
+// slots is the quota of some pods of the own queue. One that ends gives its own back.
+type slots struct {
+	missing int
+	own     bool
+}
+
+func (s *slots) End(p *corev1.Pod) {
+	if p.Labels["queue"] == "own" {
+		s.missing--
+	}
+}
+func (s *slots) Suffices() bool { return s.missing <= 0 }
+func (s *slots) IsOwn() bool    { return s.own }
+
+// TestAStartAwaitsQuotaAndRoom: it is known when both come free. The gang awaits its own queue if that is the last to give its quota back.
+func TestAStartAwaitsQuotaAndRoom(t *testing.T) {
+	own := func(p *corev1.Pod) { p.Labels = map[string]string{"queue": "own"} }
+	for name, c := range map[string]struct {
+		nodes     []fwk.NodeInfo
+		missing   int
+		of        bool // its own queue
+		start     int  // minutes, -1 for none
+		awaitsOwn bool
+	}{
+		"room is free now": {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5))), nodeWith("n2")}, 1, true, 5, true},
+		"the second pod gives enough": {
+			[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5)), running("q", "1", own, endsAfter(8))), nodeWith("n2")}, 2, true, 8, true},
+		"a parent lacks it": {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5))), nodeWith("n2")}, 1, false, 5, false},
+		"room comes last":   {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5)), running("q", "3", endsAfter(9)))}, 1, true, 9, false},
+		"quota comes last":  {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(9)), running("q", "3", endsAfter(5)))}, 1, true, 9, true},
+		"its end is not known": {
+			[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own), running("q", "1", endsAfter(5))), nodeWith("n2")}, 1, true, -1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problem := &Problem{Members: []*gang.Member{memberFor(running("a", "3"))}, EndOf: endOf, Now: noon, Quota: func() Quota { return &slots{c.missing, c.of} }}
+			m := &members{classes: [][]*gang.Member{problem.Members}, demands: []Demand{{Requests: problem.Members[0].Requests, Count: 1}}}
+			places := problem.on(t.Context(), &cpuProfile{}, m, c.nodes).earliest(problem, nil)
+			if c.start < 0 {
+				assert.Nil(t, places)
+				return
+			}
+			require.NotNil(t, places)
+			assert.Equal(t, time.Duration(c.start)*time.Minute, places.Start.Sub(noon))
+			assert.Equal(t, c.awaitsOwn, places.AwaitsOwn)
+		})
+	}
+}

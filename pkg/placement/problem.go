@@ -51,6 +51,8 @@ type Problem struct {
 	// EndOf says when a pod on a node is expected to end. It is false if that is not known. Places to reserve have a start where that is known. It is
 	// nil if nothing is known of any.
 	EndOf func(*corev1.Pod) (end time.Time, known bool)
+	// Quota is made anew for each search of a start. It is nil for a gang that has quota now.
+	Quota func() Quota
 	// Now is the time of the problem.
 	Now time.Time
 	// OnlyWithStart asks for places to reserve only if their start is known.
@@ -70,6 +72,23 @@ type Problem struct {
 	// NoPlaces: no places could be reserved, not even if all pods of the gang's priority and below had ended.
 	NoPlaces bool
 }
+
+// Quota counts the quota that comes free for a gang that lacks it now.
+type Quota interface {
+	// End counts what a pod uses as given back.
+	End(pod *corev1.Pod)
+	// Suffices says whether the gang has quota then.
+	Suffices() bool
+	// IsOwn says whether only the gang's own queue uses what it lacks.
+	IsOwn() bool
+}
+
+// enough is the quota of a gang that has it now.
+type enough struct{}
+
+func (enough) End(*corev1.Pod) {}
+func (enough) Suffices() bool  { return true }
+func (enough) IsOwn() bool     { return false }
 
 // Kept is a reservation of another gang that has a start.
 type Kept struct {

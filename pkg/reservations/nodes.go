@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -32,6 +33,8 @@ type Nodes[K comparable] struct {
 	Places map[types.UID]string
 	// Amounts is the reserved room on each node.
 	Amounts map[string]resources.List
+	// Claim is the quota that the gang takes at its start. It is kept from what would still run then. Its queue is "" if none is kept.
+	Claim quota.Claim
 
 	awaitsOwn bool             // pods of its own queue must end before the gang fits
 	avoid     sets.Set[string] // nodes on which the gang has waited without success
@@ -83,6 +86,8 @@ type Choice struct {
 	Start time.Time
 	// Length is how long the gang is expected to run; 0 if that is not known.
 	Length time.Duration
+	// Claim is the quota that the gang takes; its queue is "" for none.
+	Claim quota.Claim
 }
 
 // On says whether room is reserved on a node.
@@ -193,7 +198,10 @@ func (b *Book[K]) ReserveNodes(key K, c Choice, now time.Time) {
 		next.since = old.since
 	}
 	if !c.Start.IsZero() {
-		w.outlook.retries = 0
+		next.Claim, w.outlook.retries = c.Claim, 0
+		if w.lacks != nil { // it is on both lists
+			listIn(b.room, queue).add(w)
+		}
 		if w.outlook.start.IsZero() {
 			w.outlook.start, w.outlook.slack = c.Start, max(c.Start.Sub(now), c.Length)
 		}
@@ -215,6 +223,7 @@ func (b *Book[K]) replaced(old, next *Nodes[K]) {
 	later := old != nil && !next.Start.IsZero() && (old.Start.IsZero() || next.Start.After(old.Start))
 	b.events.RoomFreed = b.events.RoomFreed || old != nil && moved || later
 	b.events.HoldFreed = b.events.HoldFreed || moved // other nodes need not be left to the gang any more
+	b.events.QuotaFreed = b.events.QuotaFreed || old != nil && old.Claim.Queue != "" && (later || old.Claim.Queue != next.Claim.Queue || !old.Claim.Want.Equal(next.Claim.Want))
 }
 
 // NoStart notes that no start is known for a gang that gets a reservation only with one. It is looked for again after a while.
@@ -226,7 +235,9 @@ func (b *Book[K]) NoStart(key K, now time.Time) {
 	b.settled(key)
 	w.outlook.retryAt = now.Add(b.bounds.retryAfter(w.outlook.retries))
 	w.outlook.retries++
-	b.dropNodes(w)
+	if b.dropNodes(w); w.lacks != nil {
+		b.leaveRoom(w)
+	}
 	b.settleTurn(now)
 }
 
@@ -274,8 +285,8 @@ func (b *Book[K]) leaveRoom(w *waiting[K]) {
 // dropNodes ends the reservation of a gang, if it has one.
 func (b *Book[K]) dropNodes(w *waiting[K]) {
 	if b.holds(w) {
+		b.events.RoomFreed, b.events.QuotaFreed = true, b.events.QuotaFreed || b.nodes[w.rank.Queue].Claim.Queue != ""
 		delete(b.nodes, w.rank.Queue)
-		b.events.RoomFreed = true
 	}
 	if b.turns.holder == w {
 		b.turns.end()

@@ -42,15 +42,21 @@ func (b *Book[K]) settleQuota(queue string, now time.Time) {
 	}
 	w := waiters.first()
 	w.quota.wide = b.bounds.isStarvingByOthers(&w.quota, now)
-	if !w.reserved.IsZero() || !b.bounds.isStarving(&w.quota, now) {
+	starts := hasStart(b.ReservedFor(w.key))
+	if !w.reserved.IsZero() || !starts && !b.bounds.isStarving(&w.quota, now) {
 		return
 	}
 	if other := waiters.reserved; other != nil { // one at a time
-		other.reserved, b.events.QuotaFreed = time.Time{}, true
+		waiters.reserved, other.reserved, b.events.QuotaFreed = nil, time.Time{}, true
 	}
-	waiters.reserved, w.reserved = w, now
-	b.events.Decide = append(b.events.Decide, w.key)
+	if !starts {
+		waiters.reserved, w.reserved = w, now
+		b.events.Decide = append(b.events.Decide, w.key)
+	}
 }
+
+// hasStart says whether there is a reservation, and it has a start.
+func hasStart[K comparable](n *Nodes[K]) bool { return n != nil && !n.Start.IsZero() }
 
 // endQuotaTurn releases a reservation that has not helped. The gang is on no list until its pause is over.
 func (b *Book[K]) endQuotaTurn(w *waiting[K], now time.Time) {
@@ -79,13 +85,14 @@ func (b *Book[K]) QuotaRetryIn(key K, now time.Time) time.Duration {
 // to each other one.
 func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 	var before []*waiting[K]
+	own, starts := b.gangs[key], hasStart(b.ReservedFor(key))
 	for _, waiters := range b.quota {
 		claimants := []*waiting[K]{waiters.reserved}
 		if first := waiters.first(); surplus && first != waiters.reserved {
 			claimants = append(claimants, first)
 		}
 		for _, w := range claimants {
-			if w != nil && !w.attempting && w.rank.Priority >= priority {
+			if w != nil && !w.attempting && w.rank.Priority >= priority && !(starts && own.rank.Compare(w.rank) < 0) {
 				before = append(before, w)
 			}
 		}
@@ -100,6 +107,20 @@ func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 	}
 	if surplus {
 		claims = append(claims, b.claimsBeside(priority)...)
+	}
+	return claims
+}
+
+// ClaimsOfStarts is the quota of gangs with a start that another start must leave to them. It does if it would still run then. key and end are those
+// of the gang or pod that starts. The gang that ranks first keeps its quota from all queues, others within their own.
+func (b *Book[K]) ClaimsOfStarts(key K, start *Start, end time.Time, known bool) (claims []quota.Claim) {
+	for _, n := range b.nodes {
+		w := b.gangs[n.Key]
+		if n.Claim.Queue != "" && n.Key != key && !w.attempting && w.reserved.IsZero() && n.HoldsAgainst(start, end, known) {
+			claim := n.Claim
+			claim.Own = w != b.turns.first
+			claims = append(claims, claim)
+		}
 	}
 	return claims
 }

@@ -11,9 +11,9 @@
 // A reservation that does not help ends: its turn ends (quota.Turn). A gang that would not fit even after all pods have
 // ended that can backs off for a while.
 //
-// A reservation may have a start. By that time, as far as is known, enough of what runs in its places will have ended. The first gang of each
-// queue gets one at once. It keeps room only from what would still run then (backfill). That of the gang that ranks first holds against all
-// queues.
+// A reservation may have a start. By that time enough of what runs in its places and in its queue is expected to have ended. The first gang of each
+// queue gets one at once. It keeps room and quota only from what would still run then (backfill). That of the gang that ranks first
+// holds against all queues.
 //
 // The package is pure: it knows no lock, no client and no clock.
 package reservations
@@ -231,10 +231,12 @@ func (b *Book[K]) WaitForRoom(key K, rank Rank, need Need, now time.Time) {
 }
 
 // WaitForQuota puts a gang on the list of gangs that lack the quota of a queue. canNever says that the gang asks for more than the whole
-// capability. It waits for a change of the queue, and nothing is reserved for it.
+// capability. It waits for a change of the queue, and nothing is reserved for it. A reservation with a start stays.
 func (b *Book[K]) WaitForQuota(key K, rank Rank, claim quota.Claim, lacks *quota.Shortage, canNever bool, now time.Time) {
 	w := b.gang(key, rank)
-	b.leaveRoom(w)
+	if w.need = nil; canNever || !hasStart(b.ReservedFor(key)) {
+		b.leaveRoom(w)
+	}
 	if !w.claim.Want.Equal(claim.Want) {
 		b.events.QuotaFreed = true
 	}
@@ -260,7 +262,9 @@ func (b *Book[K]) HasQuota(key K, claim quota.Claim) {
 	if w == nil {
 		return
 	}
-	w.lacks = nil
+	if w.lacks != nil {
+		w.lacks, w.outlook.retryAt, w.outlook.retries = nil, time.Time{}, 0
+	}
 	if w.reserved.IsZero() {
 		b.leaveQuota(w)
 		return

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -286,4 +287,104 @@ func TestALateGangIsWrongInProportion(t *testing.T) {
 		assert.False(t, b.StandingOf("g", at(c.wrongAt-1)).NoStart, name)
 		assert.True(t, b.StandingOf("g", at(c.wrongAt)).NoStart, name)
 	}
+}
+
+// TestAStartKeepsQuota from what would still run then, until the reservation goes or moves.
+func TestAStartKeepsQuota(t *testing.T) {
+	want := func(cores int64) quota.Claim { return quota.Claim{Queue: "a", Want: cpu(cores)} }
+	begin := func(t *testing.T) (*Book[string], func(key string, end int) []quota.Claim) {
+		b := withStarts()
+		b.WaitForRoom("g", in("a", 10), nil, at(10))
+		choice := starting("n", 100)
+		choice.Claim = want(4)
+		b.ReserveNodes("g", choice, at(10))
+		b.TakeEvents()
+		return b, func(key string, end int) []quota.Claim {
+			return b.ClaimsOfStarts(key, &Start{Rank: in("a", 20)}, at(end), end > 0)
+		}
+	}
+	b, claims := begin(t)
+	assert.Empty(t, claims("later", 100), "it ends by then")
+	assert.Equal(t, []quota.Claim{want(4)}, claims("later", 101))
+	assert.Equal(t, []quota.Claim{want(4)}, claims("later", 0), "its end is not known")
+	assert.Empty(t, claims("g", 101), "it is its own")
+	assert.Empty(t, b.ClaimsOfStarts("earlier", &Start{Rank: in("a", 5)}, at(101), true))
+	b.Attempts("g", true)
+	assert.Empty(t, claims("later", 101), "the attempt has it assumed")
+
+	t.Run("one that does not rank first keeps it within its queue", func(t *testing.T) {
+		b, claims := begin(t)
+		b.WaitForRoom("first", in("b", 5), nil, at(11))
+		b.ReserveNodes("first", starting("m", 90), at(11))
+		assert.True(t, b.TakeEvents().QuotaFreed, "other queues may take it")
+		own := want(4)
+		own.Own = true
+		assert.Equal(t, []quota.Claim{own}, claims("later", 101))
+	})
+	for name, c := range map[string]struct {
+		change func(b *Book[string])
+		freed  bool
+	}{
+		"its gang starts":   {func(b *Book[string]) { b.Forget("g") }, true},
+		"no start is known": {func(b *Book[string]) { b.NoStart("g", at(20)) }, true},
+		"it is later": {func(b *Book[string]) {
+			b.ReserveNodes("g", Choice{Amounts: on("n").Amounts, Start: at(200), Claim: want(4)}, at(20))
+		}, true},
+		"the gang asks for less": {func(b *Book[string]) {
+			b.ReserveNodes("g", Choice{Amounts: on("n").Amounts, Start: at(90), Claim: want(3)}, at(20))
+		}, true},
+		"it is earlier": {func(b *Book[string]) {
+			b.ReserveNodes("g", Choice{Amounts: on("n").Amounts, Start: at(90), Claim: want(4)}, at(20))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _ := begin(t)
+			c.change(b)
+			assert.Equal(t, c.freed, b.TakeEvents().QuotaFreed)
+		})
+	}
+}
+
+// TestAStartOfAGangThatLacksQuota takes the place of a turn. No quota is reserved without a start, neither for the gang nor for one
+// behind it.
+func TestAStartOfAGangThatLacksQuota(t *testing.T) {
+	b := New[string]()
+	b.SetBounds(Bounds{Starts: true, Age: time.Minute})
+	isReserved := func(key string, now int) bool { return b.StandingOf(key, at(now)).QuotaReserved }
+	b.WaitForQuota("later", in("a", 20), claimOf("a", 2), lacksCPU, false, at(0))
+	b.Tick(at(60))
+	require.True(t, isReserved("later", 60))
+	b.WaitForQuota("g", in("a", 10), claimOf("a", 4), lacksCPU, false, at(60))
+	require.Len(t, b.Claims("g", 0, false), 1)
+	choice := starting("n", 300)
+	choice.Claim = claimOf("a", 4)
+	b.ReserveNodes("g", choice, at(60))
+	assert.Empty(t, b.Claims("g", 0, false), "it leaves nothing to a gang behind it")
+	b.TakeEvents()
+	b.Tick(at(61))
+	assert.False(t, isReserved("later", 61))
+	assert.True(t, b.TakeEvents().QuotaFreed)
+	b.Tick(at(200))
+	assert.False(t, isReserved("g", 200) || isReserved("later", 200), "the start is known")
+	assert.Equal(t, []quota.Claim{claimOf("a", 4)}, b.ClaimsOfStarts("later", &Start{Rank: in("a", 20)}, at(301), true))
+	assert.Len(t, b.Claims("", 0, true), 2, "surplus leaves them what they lack")
+
+	b.WaitForQuota("g", in("a", 10), claimOf("a", 4), lacksCPU, false, at(250))
+	assert.NotNil(t, b.ReservedFor("g"), "the start stays")
+	b.NoStart("g", at(300))
+	assert.Nil(t, b.ReservedFor("g"))
+	b.Tick(at(300))
+	assert.True(t, isReserved("g", 300), "it has waited for long")
+	assert.False(t, b.BecomesFirst("g", in("a", 10), at(301)), "a start is not looked for again at once")
+	b.HasQuota("g", claimOf("a", 4))
+	assert.True(t, b.BecomesFirst("g", in("a", 10), at(301)), "but with quota")
+	b.Forget("g")
+	b.WaitForQuota("g", in("a", 10), claimOf("a", 4), lacksCPU, false, at(301))
+	b.ReserveNodes("g", starting("n", 400), at(301))
+	b.HasQuota("g", claimOf("a", 4))
+	b.WaitForRoom("g", in("a", 10), nil, at(302))
+	assert.NotNil(t, b.ReservedFor("g"), "it lacks room only")
+	assert.Len(t, b.Claims("", 0, true), 1)
+	b.Forget("g")
+	assert.Nil(t, b.ReservedFor("g"))
 }

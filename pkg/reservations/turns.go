@@ -97,5 +97,6 @@ func (b *Book[K]) settleFirst(now time.Time) {
 	}
 	if before != t.first {
 		b.events.HoldFreed, b.events.RoomFreed = true, b.events.RoomFreed || before != nil
+		b.events.QuotaFreed = b.events.QuotaFreed || before != nil // it is kept within the queue of that gang only
 	}
 }

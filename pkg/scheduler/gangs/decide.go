@@ -95,7 +95,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	if s.TooMuch == nil && c.t.Quota.Enforced && s.account != "" {
 		s.wants = wants
 		if s.Lacks = c.t.Quota.QuotaFor(g, s.wants); s.Lacks != nil {
-			s.ExceedsCapability = c.t.Quota.Ledger.Exceeds(s.account, s.wants)
+			c.addQuota(g, s)
 		}
 	}
 	s.MayEvict = s.TooMuch == nil && s.NoTopology == "" && !s.ExceedsCapability && c.t.Victims.SearchIn(g, now) == 0
@@ -130,6 +130,15 @@ func (c *Decisions) choose(s *Snapshot, waiting []*gang.Member) []*gang.Member {
 		return nil
 	}
 	return members
+}
+
+// addQuota adds how the gang's quota comes free, if it may have a start then.
+func (c *Decisions) addQuota(g *gang.Group, s *Snapshot) {
+	s.ExceedsCapability = c.t.Quota.Ledger.Exceeds(s.account, s.wants)
+	p := &s.Problem
+	if p.Reserve && !p.NoStart && p.Topology == nil && s.NoTopology == "" && !s.ExceedsCapability && !s.QuotaReserved {
+		p.Quota = c.t.Quota.Later(g, s.wants, s.Lacks)
+	}
 }
 
 // addReserved adds the reservations against the gang.
@@ -269,7 +278,11 @@ func (c *Decisions) waitInBook(g *gang.Group, s *Snapshot, d *placement.Decision
 	switch {
 	case s.Lacks != nil:
 		c.t.WaitList.Book.WaitForQuota(g.Key, rank, claim, s.Lacks, s.ExceedsCapability, now)
-		again = c.t.WaitList.Book.QuotaRetryIn(g.Key, now)
+		if pause := c.t.WaitList.Book.QuotaRetryIn(g.Key, now); pause > 0 {
+			again = pause
+		}
+		d.NoStart = s.Problem.Reserve && d.Reserve == nil
+		c.t.WaitList.ReserveNodes(g, d, now)
 	case d.TooLarge:
 		c.t.WaitList.Book.TooLarge(g.Key, rank, now)
 	default:

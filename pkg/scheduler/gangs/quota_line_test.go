@@ -466,3 +466,80 @@ func TestAGangThatIsFoundToFitAndFailsBlocksNoOtherFromBeingFirst(t *testing.T) 
 		assert.True(t, asked(q, younger))
 	})
 }
+
+// TestQuotaIsKeptForAStart from pods and gangs that would still run then. They are tried again when the reservation ends.
+func TestQuotaIsKeptForAStart(t *testing.T) {
+	q := newQuotaTest(t)
+	first := q.gang("first", "a", 4)
+	places := map[types.UID]string{}
+	for _, m := range first.Members() {
+		places[m.UID] = "n"
+	}
+	q.decide(first, func(d *placement.Decision) {
+		d.Reserve = &placement.Places{Of: places, Start: q.clock.Now().Add(time.Hour)}
+	})
+	q.clock.Step(time.Second)
+	lacks := func(queue, amount, estimate string) bool {
+		pod := q.single(queue, "cpu", amount, 0)
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, schedulingv1beta1.RunningEstimateAnnotation, estimate)
+		return q.Quota.QuotaShortage(pod) != nil
+	}
+	assert.False(t, lacks("a", "3", "30m"), "it ends before")
+	assert.False(t, lacks("a", "2", "2h"), "that is left beside")
+	assert.True(t, lacks("a", "3", "2h"))
+	assert.True(t, lacks("a", "3", ""), "its end is not known")
+	assert.True(t, lacks("b", "7", "2h"), "it is kept in the parent, too")
+	short := q.single("a", "cpu", "3", 0)
+	metav1.SetMetaDataAnnotation(&short.ObjectMeta, schedulingv1beta1.RunningEstimateAnnotation, "30m")
+	require.True(t, q.start(short))
+	require.NotNil(t, q.decide(first).Lacks)
+	assert.True(t, lacks("a", "3", "2h"), "the start stays, though its quota is used for a while")
+	later := q.gang("later", "a", 3)
+	require.NotNil(t, q.decide(later).Lacks)
+	require.False(t, isWoken(later))
+	toLookAt(q.Tracker)
+	q.WaitList.Book.Forget(first.Key)
+	q.Apply(nil, gang.Effects{})
+	assert.True(t, isWoken(later))
+	assert.Contains(t, toLookAt(q.Tracker), state.QuotaKey)
+}
+
+// TestAGangThatLacksQuotaMayHaveAStart: its quota is counted as pods end. If no start is found, none is looked for again at once.
+func TestAGangThatLacksQuotaMayHaveAStart(t *testing.T) {
+	q := newQuotaTest(t)
+	args := testArgs
+	args.ReservationDepth = 1
+	require.NoError(t, q.Configure("muster", args))
+	running, other := q.single("a", "cpu", "3", 0), q.single("other", "cpu", "3", 0)
+	require.True(t, q.start(running))
+	require.True(t, q.start(other))
+	first, places := q.gang("first", "a", 4), map[types.UID]string{}
+	for _, m := range first.Members() {
+		places[m.UID] = "n"
+	}
+	s := q.decide(first)
+	require.NotNil(t, s.Problem.Quota)
+	quota := s.Problem.Quota()
+	assert.True(t, quota.IsOwn())
+	assert.False(t, quota.Suffices())
+	quota.End(other)
+	assert.False(t, quota.Suffices())
+	quota.End(running)
+	assert.True(t, quota.Suffices())
+	assert.False(t, s.Problem.Quota().Suffices(), "each search counts anew")
+
+	assert.Nil(t, q.decide(first).Problem.Quota, "no start was found just before")
+	q.clock.Step(time.Minute)
+	start := q.clock.Now().Add(time.Hour)
+	require.NotNil(t, q.decide(first, func(d *placement.Decision) { d.Reserve = &placement.Places{Of: places, Start: start} }).Problem.Quota)
+	q.decide(first) // too soon for another choice
+	reserved := q.WaitList.Book.ReservedFor(first.Key)
+	require.NotNil(t, reserved)
+	assert.Equal(t, start, reserved.Start)
+
+	parent := q.single("b", "cpu", "3", 0)
+	require.True(t, q.start(parent))
+	s = q.decide(q.gang("second", "b", 5))
+	require.NotNil(t, s.Problem.Quota)
+	assert.False(t, s.Problem.Quota().IsOwn(), "queue org lacks it")
+}

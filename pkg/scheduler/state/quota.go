@@ -12,6 +12,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/reservations"
 	"github.com/muster-sched/muster/pkg/resources"
@@ -275,16 +276,51 @@ func (q *Quota) NodesChanged(guarantees bool) {
 
 // QuotaFor says which queue is short of what the gang's members request in all, or nil.
 func (q *Quota) QuotaFor(g *gang.Group, wants resources.List) *quota.Shortage {
-	return q.Ledger.RoomFor(g.Key.String(), q.claimsBefore(g, q.t.PriorityOf(g), false, claimsOf(g, wants)), g.PodGroup.Account, wants)
+	return q.Ledger.RoomFor(g.Key.String(), q.claimsBefore(g, nil, q.t.PriorityOf(g), claimsOf(g, wants)), g.PodGroup.Account, wants)
 }
 
-// claimsBefore is the quota that is reserved against a gang of the priority, or a pod without a gang (nil). Gangs under repair have no
-// claims before them. One within its share has none of a queue that would be beyond its own.
-func (q *Quota) claimsBefore(g *gang.Group, priority int32, surplus bool, to claimant) []quota.Claim {
+// Later counts the quota that comes free for the members of a gang that lacks it.
+func (q *Quota) Later(g *gang.Group, wants resources.List, lacks *quota.Shortage) func() placement.Quota {
+	ahead, account := q.claimsBefore(g, nil, q.t.PriorityOf(g), claimsOf(g, wants)), g.PodGroup.Account
+	return func() placement.Quota {
+		return &quotaLater{
+			ledger: q.Ledger, tree: q.Ledger.Snapshot(), ahead: ahead, wants: quota.Claim{Queue: account, Want: wants},
+			own: quota.QueueOf(lacks.Queue) == quota.QueueOf(account),
+		}
+	}
+}
+
+// quotaLater implements placement.Quota on a copy of what queues use.
+type quotaLater struct {
+	ledger *ledger.Ledger
+	tree   *quota.Tree
+	ahead  []quota.Claim
+	wants  quota.Claim
+	own    bool
+}
+
+// End implements placement.Quota.
+func (l *quotaLater) End(pod *corev1.Pod) {
+	if queue, amount, charged := l.ledger.Charged(pod.UID); charged {
+		l.tree.Sub(queue, amount)
+	}
+}
+
+// Suffices implements placement.Quota.
+func (l *quotaLater) Suffices() bool {
+	return l.tree.Room(l.wants.Queue, l.wants.Want, l.ahead...) == nil
+}
+
+// IsOwn implements placement.Quota.
+func (l *quotaLater) IsOwn() bool { return l.own }
+
+// claimsBefore is the quota that is reserved against the minimum of a gang of the priority, or against a pod. The pod is surplus of the gang, or has
+// no gang (nil). Gangs under repair have no claims before them. One within its share has none of a queue that would be beyond its own.
+func (q *Quota) claimsBefore(g *gang.Group, pod *corev1.Pod, priority int32, to claimant) []quota.Claim {
 	if upstream.IsCritical(priority) || g != nil && g.UnderRepair {
 		return nil
 	}
-	key := Key{}
+	key, surplus := Key{}, g != nil && pod != nil
 	if g != nil && !surplus {
 		key = g.Key
 	}
@@ -292,6 +328,8 @@ func (q *Quota) claimsBefore(g *gang.Group, priority int32, surplus bool, to cla
 	if g == nil || surplus {
 		claims = append(claims, q.claimsOfStarted(g, priority)...)
 	}
+	end, known := q.t.endIfStarted(g, pod)
+	claims = append(claims, q.t.Waiting.Book.ClaimsOfStarts(key, q.startNow(g, pod), end, known)...)
 	return slices.DeleteFunc(claims, func(c quota.Claim) bool { return q.mayTake(c, to) })
 }
 
@@ -338,7 +376,7 @@ func (q *Quota) claimsBeforePod(pod *corev1.Pod) (account string, ahead []quota.
 		account, priority = g.PodGroup.Account, q.t.PriorityOf(g)
 	}
 	if q.t.Waiting.PodSeats[pod.UID] == nil {
-		ahead = q.claimsBefore(g, priority, m != nil, q.claimantOf(g, pod))
+		ahead = q.claimsBefore(g, pod, priority, q.claimantOf(g, pod))
 	}
 	return account, ahead, true
 }
@@ -360,6 +398,14 @@ func (q *Quota) StartOf(pod *corev1.Pod) *reservations.Start {
 		start.Path, start.Amount = q.Ledger.Path(account), resources.PodRequests(pod)
 	}
 	return start
+}
+
+// startNow is a start of a gang, or of a pod of it or of none, without what it uses.
+func (q *Quota) startNow(g *gang.Group, pod *corev1.Pod) *reservations.Start {
+	if g == nil {
+		return &reservations.Start{Rank: q.rankOf(pod)}
+	}
+	return &reservations.Start{Rank: q.t.Rank(g), Surplus: g.Attempt == nil && g.Seated()}
 }
 
 // rankOf is the rank of a pod without a gang. It is queued after gangs of the same second.

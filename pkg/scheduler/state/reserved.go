@@ -43,7 +43,7 @@ func (w *WaitList) ReserveNodes(g *gang.Group, d *placement.Decision, now time.T
 	case d.Reserve != nil:
 		w.Book.ReserveNodes(g.Key, reservations.Choice{
 			Places: d.Reserve.Of, Amounts: amountsOf(d.Members, d.Reserve.Of), Avoid: d.Reserve.Avoid, AwaitsOwn: d.Reserve.AwaitsOwn,
-			Start: d.Reserve.Start, Length: w.t.EstimateOf(g).For,
+			Start: d.Reserve.Start, Length: w.t.EstimateOf(g).For, Claim: claimsOf(g, gang.Requests(d.Members)).Claim,
 		}, now)
 	case d.NoStart:
 		w.Book.NoStart(g.Key, now)
@@ -74,15 +74,7 @@ func (w *WaitList) delays(g *gang.Group, pod *corev1.Pod, reserved *Reserved) bo
 		return true
 	}
 	end, known := w.t.endIfStarted(g, pod)
-	return reserved.HoldsAgainst(w.rankOf(g, pod), end, known)
-}
-
-// rankOf is a start of a gang, or of a pod of it or of none, without what it uses.
-func (w *WaitList) rankOf(g *gang.Group, pod *corev1.Pod) *reservations.Start {
-	if g == nil {
-		return &reservations.Start{Rank: w.quota.rankOf(pod)}
-	}
-	return &reservations.Start{Rank: w.t.Rank(g), Surplus: g.Attempt == nil && g.Seated()}
+	return reserved.HoldsAgainst(w.quota.startNow(g, pod), end, known)
 }
 
 // KeptFrom is a reservation with a start, as package placement sees it.

@@ -33,11 +33,15 @@ const (
 	unit = "cpu"
 	// tidyEvery is after how long the API server forgets what all watchers have seen.
 	tidyEvery = time.Hour
+	// ownNodes is the label of the nodes of a queue.
+	ownNodes = "queue"
 )
 
 // Cluster is what the jobs run on: nodes that are alike.
 type Cluster struct {
 	Nodes, Each int
+	// Quotas are the capabilities of queues. Each of them has as many nodes of its own; nil for no quota.
+	Quotas map[string]int
 }
 
 // Capacity is what all nodes have.
@@ -45,8 +49,9 @@ func (c Cluster) Capacity() int { return c.Nodes * c.Each }
 
 // replay is one run of a trace.
 type replay struct {
-	api   *simulation.API
-	began time.Time
+	api     *simulation.API
+	cluster Cluster
+	began   time.Time
 
 	mu      sync.Mutex
 	gangs   map[string]*running // by their names
@@ -102,7 +107,7 @@ type manner struct {
 // replayInBubble runs jobs.
 func replayInBubble(cluster Cluster, jobs []Job, rule Rule, how manner) ([]Ran, Expected, error) {
 	r := &replay{
-		api: simulation.New(), began: time.Now(), gangs: map[string]*running{}, pending: len(jobs), done: make(chan struct{}),
+		api: simulation.New(), cluster: cluster, began: time.Now(), gangs: map[string]*running{}, pending: len(jobs), done: make(chan struct{}),
 		ran: make([]Ran, len(jobs)), waits: make(chan struct{}, 1),
 	}
 	if rule.ByHistory {
@@ -189,6 +194,9 @@ func (r *replay) build(cluster Cluster, jobs []Job) error {
 	for i := range cluster.Nodes {
 		node := mustertesting.MakeNode(fmt.Sprintf("node-%03d", i)).Allocatable(unit, fmt.Sprint(cluster.Each), "memory", "1Ti", "pods", "1000").Obj()
 		node.UID = types.UID(node.Name)
+		if names := slices.Sorted(maps.Keys(cluster.Quotas)); len(names) > 0 {
+			node.Labels = map[string]string{ownNodes: names[i%len(names)]}
+		}
 		if err := r.api.Create(simulation.Nodes, node, ""); err != nil {
 			return fmt.Errorf("creating a node: %w", err)
 		}
@@ -199,6 +207,9 @@ func (r *replay) build(cluster Cluster, jobs []Job) error {
 	}
 	for name := range queues {
 		queue := mustertesting.MakeQueue(name).Obj()
+		if quota := cluster.Quotas[name]; quota > 0 {
+			queue = mustertesting.MakeQueue(name).Capability(unit, fmt.Sprint(quota)).Obj()
+		}
 		queue.UID, queue.Spec.Reclaimable = types.UID(name), new(bool)
 		if err := r.api.Create(simulation.Queues, queue, ""); err != nil {
 			return fmt.Errorf("creating a queue: %w", err)
@@ -265,6 +276,9 @@ func (r *replay) submit(i int, job Job, rule Rule) (*running, error) {
 	for m := range job.Members {
 		pod := mustertesting.MakePod(podName(name, m)).SchedulerName("muster").Group(name).Requests(unit, fmt.Sprint(job.Each)).Obj()
 		pod.UID, pod.CreationTimestamp, pod.Status.Phase = types.UID(pod.Name), metav1.Now(), corev1.PodPending
+		if r.cluster.Quotas != nil {
+			pod.Spec.NodeSelector = map[string]string{ownNodes: queueOf(job)}
+		}
 		if err := r.api.Create(simulation.Pods, pod, namespace); err != nil {
 			return nil, fmt.Errorf("creating a pod: %w", err)
 		}

@@ -32,7 +32,9 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 	}
 	decision := asksTooMuch(snapshot)
 	if decision == nil {
-		decision = lacksQuota(snapshot, scout)
+		if decision = lacksQuota(snapshot, scout); decision != nil && snapshot.Problem.Quota != nil {
+			decision.Reserve = c.planner.StartOf(ctx, &snapshot.Problem, nodes)
+		}
 	}
 	if decision == nil {
 		decision = lacksTopology(snapshot)
