@@ -86,9 +86,14 @@ type Quota interface {
 // enough is the quota of a gang that has it now.
 type enough struct{}
 
+// End implements Quota.
 func (enough) End(*corev1.Pod) {}
-func (enough) Suffices() bool  { return true }
-func (enough) IsOwn() bool     { return false }
+
+// Suffices implements Quota.
+func (enough) Suffices() bool { return true }
+
+// IsOwn implements Quota.
+func (enough) IsOwn() bool { return false }
 
 // Kept is a reservation of another gang that has a start.
 type Kept struct {

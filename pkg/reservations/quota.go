@@ -92,7 +92,7 @@ func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 			claimants = append(claimants, first)
 		}
 		for _, w := range claimants {
-			if w != nil && !w.attempting && w.rank.Priority >= priority && !(starts && own.rank.Compare(w.rank) < 0) {
+			if w != nil && !w.attempting && w.rank.Priority >= priority && (!starts || own.rank.Compare(w.rank) >= 0) {
 				before = append(before, w)
 			}
 		}
