@@ -104,17 +104,43 @@ func (s *simulation) lackRoom(g *waiting, against []*reserved) {
 		return
 	}
 	h.heads[g.Line] = true
-	isKept := s.now == 0 && g.Reserved != nil && s.ticks(g.Reserved.Start) > 0
-	if s.NoReservations && !isKept && h.lines[g.Line] == nil {
+	if !s.NoReservations || s.isKept(g) || h.lines[g.Line] != nil {
+		h.waiting = append(h.waiting, g)
+		s.reserve(g, against)
+	}
+}
+
+// lackQuota gives a gang a start if it is known when both come free. No gang before it in its line may lack room or have a start.
+func (s *simulation) lackQuota(g *waiting, against []*reserved) {
+	h := &s.held
+	if h.heads[g.Line] || g.hasTurn || s.NoReservations && !s.hasStart(g) {
 		return
 	}
-	h.waiting = append(h.waiting, g)
+	if s.reserve(g, against) {
+		h.heads[g.Line], h.waiting = true, append(h.waiting, g)
+	}
+}
+
+// isKept says whether the plan begins with a reservation of the gang.
+func (s *simulation) isKept(g *waiting) bool {
+	return s.now == 0 && g.Reserved != nil && s.ticks(g.Reserved.Start) > 0
+}
+
+// hasStart says whether a gang has a reservation with a start.
+func (s *simulation) hasStart(g *waiting) bool {
+	r := s.held.lines[g.Line]
+	return r != nil && r.gang == g && !r.undated || s.isKept(g) && !g.Reserved.Start.IsZero()
+}
+
+// reserve gives a gang a reservation, chosen anew if that may help. It says whether there is one.
+func (s *simulation) reserve(g *waiting, against []*reserved) bool {
+	h := &s.held
 	r := h.lines[g.Line]
 	if r != nil && r.gang != g {
 		delete(h.lines, g.Line)
 		r = nil
 	}
-	if isKept {
+	if s.isKept(g) {
 		r = s.kept(g, against)
 		if g.outlook = r.start; !r.undated {
 			g.slack = max(r.start, g.lengthKnown())
@@ -126,6 +152,7 @@ func (s *simulation) lackRoom(g *waiting, against []*reserved) {
 	if r != nil {
 		h.add(s, r)
 	}
+	return r != nil
 }
 
 // kept is the reservation that a gang has now.
@@ -137,7 +164,7 @@ func (s *simulation) kept(g *waiting, against []*reserved) *reserved {
 	for _, place := range g.Reserved.Places {
 		w.place(s.kinds[place.Kind], place.Node, place.Count)
 	}
-	return w.reserve(start, g.Reserved.Places)
+	return w.made(start, g.Reserved.Places)
 }
 
 // wasEnough says whether a gang might have fitted when this look began.
@@ -283,10 +310,15 @@ type walk struct {
 	i, j   int     // of what ends, and of these
 	ended  []freed
 	at     tick
+	quotas [][]int64 // free of the gang's queues
+	short  bool      // of them, before the last step
 }
 
 func (s *simulation) walk(g *waiting, against []*reserved) *walk {
 	w := &walk{simulation: s, future: s.future(g.needs), gang: g}
+	for _, q := range g.Queues {
+		w.quotas = append(w.quotas, slices.Clone(s.quotaBeside(q, against)))
+	}
 	for _, r := range against {
 		for n, k := range r.on {
 			w.add(on{n, k.amount}, -1)
@@ -313,13 +345,14 @@ func (w *walk) next() tick {
 
 // step ends what ends next.
 func (w *walk) step() {
-	w.at = w.next()
+	w.at, w.short = w.next(), w.lacksQuota()
 	for ; w.i < len(w.ends) && w.ends[w.i].at == w.at; w.i++ {
 		all := w.onOf(w.ends[w.i])
 		own := w.gang.Line != "" && w.lineOf(w.ends[w.i]) == w.gang.Line
 		for _, of := range all {
 			w.add(of, 1)
 			w.ended = append(w.ended, freed{of, w.at, own, false})
+			w.giveBack(w.ends[w.i], of.amount)
 		}
 	}
 	for ; w.j < len(w.others) && w.others[w.j].at == w.at; w.j++ {
@@ -328,8 +361,22 @@ func (w *walk) step() {
 	}
 }
 
-// reserve makes a reservation of places at a time up to which the walk went.
-func (w *walk) reserve(at tick, places []Place) *reserved {
+// giveBack gives quota back.
+func (w *walk) giveBack(e ending, amount []int64) {
+	queues := w.queuesOf(e)
+	for i, q := range w.gang.Queues {
+		if slices.Contains(queues, q) {
+			add(w.quotas[i], amount, 1)
+		}
+	}
+}
+
+func (w *walk) lacksQuota() bool {
+	return slices.ContainsFunc(w.quotas, func(free []int64) bool { return slots(free, w.gang.wants, 1) == 0 })
+}
+
+// made is a reservation of places at a time up to which the walk went.
+func (w *walk) made(at tick, places []Place) *reserved {
 	r := &reserved{gang: w.gang, start: at, undated: at == never, places: places, on: map[int]*kept{}}
 	for _, place := range places {
 		k := r.on[place.Node]
@@ -347,23 +394,26 @@ func (w *walk) reserve(at tick, places []Place) *reserved {
 			add(k.comes, e.amount, 1)
 		}
 	}
-	r.awaitsOwn = w.gang.Line != "" && w.lastNeeded(r, w.ended, true) > w.lastNeeded(r, w.ended, false)
+	r.awaitsOwn = w.short && w.gang.lacksOwn || w.gang.Line != "" && w.lastNeeded(r, w.ended, true) > w.lastNeeded(r, w.ended, false)
 	return r
 }
 
 // choose finds the first time at which a gang fits, by what ends, and its places. It is nil if there is none.
 func (s *simulation) choose(g *waiting, against []*reserved, before []Place) *reserved {
 	w, isLate := s.walk(g, against), s.isLate(g)
+	if isLate && w.lacksQuota() {
+		return nil
+	}
 	tries, next := 0, 0
 	for w.next() < never && s.left > 0 {
 		w.step()
-		if (isLate || len(w.ended) < next) && w.next() < never || !w.isEnough() {
+		if (isLate || len(w.ended) < next) && w.next() < never || !w.isEnough() || w.lacksQuota() {
 			continue
 		}
 		if places := w.packLater(against, before); places != nil && isLate {
-			return w.reserve(never, places)
+			return w.made(never, places)
 		} else if places != nil {
-			return w.reserve(w.at, places)
+			return w.made(w.at, places)
 		}
 		if tries++; tries > manyTries {
 			next = len(w.ended) + 1<<min(tries-manyTries, 20)

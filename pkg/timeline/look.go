@@ -42,10 +42,8 @@ func (s *simulation) decide(g *waiting) bool {
 		return false // nothing is kept for it
 	}
 	against := s.held.against(s, g)
-	if !s.hasQuota(g) {
-		if s.keepsReservation(g) {
-			s.lackRoom(g, against)
-		}
+	if !s.hasQuota(g, against) {
+		s.lackQuota(g, against)
 		return false
 	}
 	if mayFit {
@@ -56,15 +54,6 @@ func (s *simulation) decide(g *waiting) bool {
 	}
 	s.lackRoom(g, against)
 	return false
-}
-
-// keepsReservation says whether a gang that lacks quota has a reservation, and was not looked at since.
-func (s *simulation) keepsReservation(g *waiting) bool {
-	if s.held.heads[g.Line] {
-		return false
-	}
-	r := s.held.lines[g.Line]
-	return r != nil && r.gang == g && !s.wasEnough(g) || s.now == 0 && g.Reserved != nil
 }
 
 // mayFit says whether enough pods fit, each kind by itself.
@@ -86,13 +75,15 @@ type claims struct {
 
 func (c *claims) begin() { *c = claims{kept: map[int][]int64{}, short: map[int]bool{}, next: never} }
 
-// hasQuota says whether the queues of a gang have room for it, beside what is kept for gangs before it. If the first of a queue has lacked quota
-// for long, quota is kept for it until it starts. It is not kept for longer than its turn.
-func (s *simulation) hasQuota(g *waiting) bool {
-	lacks := slices.IndexFunc(g.Queues, func(q int) bool { return slots(s.claims.beside(q, s.queues[q]), g.wants, 1) == 0 })
+// hasQuota says whether the queues of a gang have room for it, beside what is kept for gangs before it. The first of a queue may have
+// lacked quota for long, and have no start. Then quota is kept for it until it starts. It is not kept for longer than its turn.
+func (s *simulation) hasQuota(g *waiting, against []*reserved) bool {
+	lacks := slices.IndexFunc(g.Queues, func(q int) bool { return slots(s.quotaBeside(q, against), g.wants, 1) == 0 })
 	switch {
 	case lacks < 0 && !g.hasTurn:
-		g.lacksQuota = never
+		if g.lacksQuota != never {
+			g.lacksQuota, g.retryAt, g.retries = never, 0, 0
+		}
 		return true
 	case lacks >= 0 && g.lacksQuota == never:
 		g.lacksQuota = s.since(g)
@@ -103,7 +94,7 @@ func (s *simulation) hasQuota(g *waiting) bool {
 	own := g.Queues[0]
 	isFirst := !s.claims.short[own]
 	s.claims.short[own], g.hasTurn = true, false
-	if !isFirst || s.Patience <= 0 {
+	if !isFirst || s.Patience <= 0 || s.hasStart(g) {
 		return lacks < 0
 	}
 	if left := quota.TurnLeft(s.Patience, time.Duration(s.now-g.lacksQuota)); left > 0 {
@@ -111,6 +102,23 @@ func (s *simulation) hasQuota(g *waiting) bool {
 		s.claim(g)
 	}
 	return lacks < 0
+}
+
+// quotaBeside is what is free of a queue beside what is kept of it. The reservation that holds against all keeps quota of all its queues, another one
+// that of its own.
+func (s *simulation) quotaBeside(q int, against []*reserved) []int64 {
+	free := s.claims.beside(q, s.queues[q])
+	for _, r := range against {
+		i := slices.Index(r.gang.Queues, q)
+		if r.undated || i < 0 || i > 0 && r != s.held.first {
+			continue
+		}
+		free = slices.Clone(free)
+		for n, amount := range r.gang.wants {
+			free[n] -= max(0, min(amount, free[n]))
+		}
+	}
+	return free
 }
 
 // claim keeps what is free of a gang's queues. Where it lacks quota of its own queue, only of that.

@@ -151,18 +151,41 @@ func TestAGangPassesOneWithoutAReservation(t *testing.T) {
 	assert.Equal(t, in(525), starts[1].At, "nothing was kept for it")
 }
 
-// TestQuotaIsKeptForWhatLacksItForLong.
+// lacksQuota is a gang of two cores that lacks one of its queue until a minute has passed. A gang of one core is behind it, for some seconds.
+func lacksQuota(seconds int) *timeline.Cluster {
+	c := &timeline.Cluster{Now: now, Kinds: []timeline.Kind{{Requests: cpu(1)}}, Queues: []resources.List{cpu(1)}, Nodes: []resources.List{cpu(8), cpu(0)}}
+	c.Runs = []timeline.Run{whole(1, 60)}
+	c.Runs[0].Queues = []int{0}
+	c.Gangs = []timeline.Gang{gangOf(2, 10), gangOf(1, seconds)}
+	c.Gangs[0].Queues, c.Gangs[0].Since, c.Gangs[1].Queues = []int{0}, in(-20), []int{0}
+	return c
+}
+
+// TestQuotaIsKeptForWhatLacksItForLong where no reservation has a start.
 func TestQuotaIsKeptForWhatLacksItForLong(t *testing.T) {
 	for patience, second := range map[time.Duration]int{0: 0, 20 * time.Second: 70, time.Hour: 0} {
-		c := &timeline.Cluster{Now: now, Kinds: []timeline.Kind{{Requests: cpu(1)}}, Queues: []resources.List{cpu(1)}, Nodes: []resources.List{cpu(8), cpu(0)}}
-		c.Runs = []timeline.Run{whole(1, 60)}
-		c.Runs[0].Queues, c.Patience = []int{0}, patience
-		c.Gangs = []timeline.Gang{gangOf(2, 10), gangOf(1, 100)}
-		c.Gangs[0].Queues, c.Gangs[0].Since, c.Gangs[1].Queues = []int{0}, in(-20), []int{0}
+		c := lacksQuota(100)
+		c.Patience, c.NoReservations = patience, true
 		starts := timeline.Plan(c)
 		assert.Equal(t, in(second), starts[1].At, patience)
 		assert.Equal(t, second > 0, starts[0].At.Equal(in(60)), patience)
 	}
+}
+
+// TestQuotaIsKeptForAStart from what would still run then, however short the gang has waited.
+func TestQuotaIsKeptForAStart(t *testing.T) {
+	for length, second := range map[int]int{60: 0, 61: 70} {
+		starts := timeline.Plan(lacksQuota(length))
+		assert.Equal(t, in(60), starts[0].At, length)
+		assert.Equal(t, in(second), starts[1].At, length)
+	}
+	c := lacksQuota(61)
+	c.Runs[0].End = time.Time{}
+	assert.Equal(t, now, timeline.Plan(c)[1].At, "no start is known")
+	c = lacksQuota(61)
+	c.Queues = append(c.Queues, cpu(8))
+	c.Gangs[1].Queues, c.Gangs[1].Line = []int{1}, "other"
+	assert.Equal(t, now, timeline.Plan(c)[1].At, "another queue")
 }
 
 // TestRoomIsKeptForAGangUntilItStarts: its reservation has no start. Small gangs behind it do not start where it waits.
