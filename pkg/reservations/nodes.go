@@ -315,11 +315,17 @@ func (b *Book[K]) toChoose(queue string, now time.Time) *waiting[K] {
 	return nil
 }
 
-// BecomesFirst says whether a gang that lacks no room would be the first of its queue to lack it. It could get a start then.
+// BecomesFirst says whether a gang would be the first of its queue to lack room, and to lack quota. It could get a start then. No start is looked for
+// with thousands of gangs behind one for which none is known.
 func (b *Book[K]) BecomesFirst(key K, rank Rank, now time.Time) bool {
 	w, line := b.gangs[key], b.room[rank.Queue]
 	if !b.bounds.Starts || w != nil && now.Before(w.outlook.retryAt) {
 		return false
+	}
+	for account, short := range b.quota {
+		if quota.QueueOf(account) == rank.Queue && short.first() != w && short.first().rank.Compare(rank) < 0 {
+			return false
+		}
 	}
 	return line == nil || !line.members.Has(w) && rank.Compare(line.first().rank) < 0
 }

@@ -388,3 +388,19 @@ func TestAStartOfAGangThatLacksQuota(t *testing.T) {
 	b.Forget("g")
 	assert.Nil(t, b.ReservedFor("g"))
 }
+
+// TestNoStartIsLookedForBehindAGangWithoutOne: thousands of gangs may lack the same quota.
+func TestNoStartIsLookedForBehindAGangWithoutOne(t *testing.T) {
+	b := withStarts()
+	b.WaitForQuota("first", in("a", 10), claimOf("a", 4), lacksCPU, false, at(10))
+	assert.True(t, b.BecomesFirst("first", in("a", 10), at(10)))
+	assert.False(t, b.BecomesFirst("behind", in("a", 20), at(20)))
+	b.WaitForQuota("behind", in("a", 20), claimOf("a", 4), lacksCPU, false, at(20))
+	assert.False(t, b.BecomesFirst("behind", in("a", 20), at(20)))
+	assert.True(t, b.BecomesFirst("before", in("a", 5), at(20)))
+	assert.True(t, b.BecomesFirst("other", in("b", 20), at(20)))
+	b.WaitForQuota("user", in("c", 5), claimOf(quota.Account("c", "anna"), 1), lacksCPU, false, at(20))
+	assert.False(t, b.BecomesFirst("of another user", in("c", 20), at(20)))
+	b.WaitForRoom("behind", in("a", 20), nil, at(21))
+	assert.True(t, b.StandingOf("behind", at(21)).Choose, "it lacks room, and no gang before it does")
+}

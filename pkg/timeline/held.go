@@ -113,7 +113,7 @@ func (s *simulation) lackRoom(g *waiting, against []*reserved) {
 // lackQuota gives a gang a start if it is known when both come free. No gang before it in its line may lack room or have a start.
 func (s *simulation) lackQuota(g *waiting, against []*reserved) {
 	h := &s.held
-	if h.heads[g.Line] || g.hasTurn || s.NoReservations && !s.hasStart(g) {
+	if h.heads[g.Line] || !g.isFirst || g.hasTurn || s.NoReservations && !s.hasStart(g) {
 		return
 	}
 	if s.reserve(g, against) {

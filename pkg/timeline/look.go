@@ -94,7 +94,7 @@ func (s *simulation) hasQuota(g *waiting, against []*reserved) bool {
 	own := g.Queues[0]
 	isFirst := !s.claims.short[own]
 	s.claims.short[own], g.hasTurn = true, false
-	if !isFirst || s.Patience <= 0 || s.hasStart(g) {
+	if g.isFirst = isFirst; !isFirst || s.Patience <= 0 || s.hasStart(g) {
 		return lacks < 0
 	}
 	if left := quota.TurnLeft(s.Patience, time.Duration(s.now-g.lacksQuota)); left > 0 {

@@ -61,6 +61,7 @@ type waiting struct {
 	lacksRoom, lacksQuota tick
 	lacksOwn              bool // quota of its own queue
 	outlook, slack        tick // the first start that was reserved, and how late it may be
+	isFirst               bool // of its queue to lack quota in this look
 	hasTurn               bool // quota is kept for it
 	retryAt               tick // no start is known: it is looked for again then
 	retries               int

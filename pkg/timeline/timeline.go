@@ -1,6 +1,6 @@
 // Package timeline says when waiting gangs can start, from what runs and when that is expected to end. It goes from end to end, and does what
-// the scheduler will do then. It decides on the waiting gangs in order, and each starts if it fits. The first gang of each queue that lacks room gets
-// a reservation, which gangs behind it leave alone. The rules are those of package reservations. It is pure: no lock, no client, no clock. It
+// the scheduler will do then. It decides on the waiting gangs in order, and each starts if it fits. The first gang of each queue that lacks room or
+// quota gets a reservation, which gangs behind it leave alone. The rules are those of package reservations. It is pure: no lock, no client, no clock. It
 // changes nothing of its input.
 //
 // Where pods go is a guess: kube-scheduler chooses among equal nodes at random.
