@@ -17,6 +17,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
@@ -155,7 +156,7 @@ func TestAQueueWhoseJobsAreGoneCanBeDeleted(t *testing.T) {
 	s.Soon("the Job is gone", func() bool { return s.Log.JobGone(job) }, func() any { return s.Log.PodsOf(job) })
 	s.CreateJob(mustertesting.MakeJob("later").Task(mustertesting.MakeTask("a", 1)))
 	s.Pods(1, "a later Job has its pod", s.In(harness.Of("later")))
-	assert.NoError(t, s.Muster.SchedulingV1beta1().Queues().Delete(s.Ctx, s.Namespace, metav1.DeleteOptions{}))
+	assert.NoError(t, clients.Delete(s.Ctx, s.Namespace, s.Muster.SchedulingV1beta1().Queues().Delete))
 }
 
 // TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten: only the status admits, since users can make pods that look like an admitted Job's.

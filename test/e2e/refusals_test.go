@@ -19,6 +19,7 @@ import (
 	"github.com/muster-sched/muster/manifests"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 	"github.com/muster-sched/muster/pkg/watchlog"
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
@@ -100,7 +101,7 @@ func TestJobsGoToOpenQueuesWithoutChildren(t *testing.T) {
 	s.CreateQueue(mustertesting.MakeQueue(child).Parent(queue))
 	says("spec.queue: can only submit job to leaf queue, queue `" + queue + "` has child queues: name one of them")
 	assert.Empty(t, refusal(child))
-	require.NoError(t, s.Muster.SchedulingV1beta1().Queues().Delete(s.Ctx, child, metav1.DeleteOptions{}))
+	require.NoError(t, clients.Delete(s.Ctx, child, s.Muster.SchedulingV1beta1().Queues().Delete))
 	takes()
 
 	s.CommandQueue(queue, busv1alpha1.CloseQueueAction)

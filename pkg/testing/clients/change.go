@@ -2,6 +2,7 @@ package clients
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,5 +27,16 @@ func Change[T any](
 		change(object)
 		_, err = update(ctx, object, metav1.UpdateOptions{})
 		return err
+	})
+}
+
+// Delete deletes an object. Now and then the API server reads anew which kinds there are. For a moment it does not find the kind of a policy's
+// parameters then, and refuses. So it is asked again. Remove is a method of a typed client.
+func Delete(ctx context.Context, name string, remove func(context.Context, string, metav1.DeleteOptions) error) error {
+	isUnsettled := func(err error) bool {
+		return strings.Contains(err.Error(), "failed to find resource referenced by paramKind")
+	}
+	return retry.OnError(wait.Backoff{Steps: 300, Duration: 200 * time.Millisecond}, isUnsettled, func() error {
+		return remove(ctx, name, metav1.DeleteOptions{})
 	})
 }

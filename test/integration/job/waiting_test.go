@@ -299,7 +299,7 @@ func TestJobOutlivesItsQueue(t *testing.T) {
 	s.admit(running)
 	s.run("running-a-0")
 	s.JobPhase(s.name("running"), batchv1alpha1.Running)
-	require.NoError(t, muster.SchedulingV1beta1().Queues().Delete(t.Context(), s.namespace, metav1.DeleteOptions{}))
+	require.NoError(t, clients.Delete(t.Context(), s.namespace, muster.SchedulingV1beta1().Queues().Delete))
 	waiting := s.apply(mustertesting.MakeJob("waiting").Task(mustertesting.MakeTask("a", 1)))
 	s.JobReason(s.name("waiting"), "QueueNotFound")
 	s.Event("Job", s.name("waiting"), func(e watchlog.Event) bool { return e.Reason == "QueueNotFound" })

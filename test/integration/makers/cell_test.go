@@ -19,6 +19,7 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // cell is one maker and one event, with a namespace and a queue of the same name, and verbs.
@@ -562,7 +563,7 @@ func (c *cell) end() {
 			return allocated(c.record.queues[name], c.maker.resourceName()) == 0 && allocated(c.record.queues[name], corev1.ResourcePods) == 0 &&
 				s.Pending+s.Inqueue+s.Running+s.Unknown == 0
 		})
-		require.NoError(c, env.Muster.SchedulingV1beta1().Queues().Delete(c.ctx, name, metav1.DeleteOptions{}), "queue %s can be deleted", name)
+		require.NoError(c, clients.Delete(c.ctx, name, env.Muster.SchedulingV1beta1().Queues().Delete), "queue %s can be deleted", name)
 		c.await("queue "+name+" is gone", func() bool { return c.record.queues[name] == nil })
 	}
 	c.instances = nil

@@ -14,6 +14,7 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/testing/clients"
 )
 
 // order gives a Command for a queue, as existing clients do, and returns its name.
@@ -52,7 +53,7 @@ func TestQueuesThatAlwaysExist(t *testing.T) {
 		assert.Equal(t, want, s.queue(name).Spec)
 	}
 	old := s.queue("default").UID
-	require.NoError(t, muster.SchedulingV1beta1().Queues().Delete(s.ctx, "default", metav1.DeleteOptions{}))
+	require.NoError(t, clients.Delete(s.ctx, "default", muster.SchedulingV1beta1().Queues().Delete))
 	s.eventually("default is made anew", func() bool {
 		anew, err := muster.SchedulingV1beta1().Queues().Get(s.ctx, "default", metav1.GetOptions{})
 		return err == nil && anew.UID != old && anew.Status.State == schedulingv1beta1.QueueStateOpen
@@ -149,7 +150,7 @@ func TestCommandsAreExecutedOnce(t *testing.T) {
 		var stale string
 		whileDown(func() {
 			stale = s.order(busv1alpha1.OpenQueueAction, queue)
-			require.NoError(t, muster.SchedulingV1beta1().Queues().Delete(s.ctx, queue, metav1.DeleteOptions{}))
+			require.NoError(t, clients.Delete(s.ctx, queue, muster.SchedulingV1beta1().Queues().Delete))
 		})
 		s.commandGone(stale)
 		s.createQueue(mustertesting.MakeQueue(queue))
