@@ -140,10 +140,10 @@ func (w *world) evictions() string {
 	return strings.Join(all, "; ")
 }
 
-// expectEvictions waits until these evictions are told. Events come one by one, after what they tell.
+// expectEvictions waits for the events of these evictions, and of no others. The API server gets an event some time after the eviction.
 func (w *world) expectEvictions(want string) {
 	w.t.Helper()
-	w.eventually("evictions are told: "+want, func() bool { return w.evictions() == want })
+	w.eventually("there are events of these evictions: "+want, func() bool { return w.evictions() == want })
 }
 
 // queueOf makes a queue of a case.
