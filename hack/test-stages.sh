@@ -6,14 +6,17 @@ set -uo pipefail
 root=$PWD failed=0
 # How many packages without a cluster are tested at a time.
 unit_at_a_time=$(getconf _NPROCESSORS_ONLN)
-# A package has the race detector if its code or its tests start goroutines or lock something; the detector sees all that they import, too.
-# Other packages go without, as linking with it takes longest.
-concurrent='^[[:space:]]*go [a-zA-Z(]|"sync(/atomic)?"|/errgroup"|[.]Parallel\(\)'
+# A package has the race detector if its code or its tests start goroutines. It also has it if they lock something and import what starts
+# some. The detector sees all that they import, too. Other packages go without: they run in one goroutine, and the detector costs most.
+starts='^[[:space:]]*go [a-zA-Z(]|/errgroup"|[.]Parallel\(\)'
+locks='^(import )?[[:space:]]*"sync(/atomic)?"$'
+starters='"(k8s[.]io/(apiserver|client-go|component-base|kube-scheduler|kubernetes)/.*|net/http(/.*)?)"$'
 # The detector needs all dependencies built anew, and those of API servers take minutes: tests of whole programs go without as well. What runs
 # concurrently there is in packages of its own.
 heavy='^k8s.io/apiserver/pkg/server$'
-# The replays of traces take seven minutes with the detector. They run the scheduler as the histories do, of which it sees some.
-replays='/test/benchmark/traces$'
+# The replays of traces take seven minutes with the detector. They run the scheduler as the histories do, of which it sees some. The site is
+# made in one goroutine, and another one only waits for a browser.
+undetected='/(test/benchmark/traces|hack/site)$'
 # Of random histories the detector sees a tenth (pkg/testing/histories.go): packages that have some run without it, too.
 random='mustertesting[.]Histories\('
 # These start clusters and take minutes each: the stage "long" runs them.
@@ -39,18 +42,19 @@ progress() {
   sed -nuE "$script"
 }
 
-# having reads lines of import path and folder, and prints the paths of the packages whose code has a pattern.
+# having reads lines of import path and folder, and prints the paths of the packages whose code has each of the patterns.
 having() {
-  local path dir
+  local path dir pattern
   while read -r path dir; do
-    if grep -qE "$1" "$dir"/*.go; then echo "$path"; fi
+    for pattern in "$@"; do grep -qE "$pattern" "$dir"/*.go || continue 2; done
+    echo "$path"
   done
 }
 
 # tested_units sets which packages have unit tests: packages with the race detector, packages without it, and packages with random
 # histories, which run both ways.
 tested_units() {
-  local tested all whole
+  local tested all whole concurrent
   # Packages without tests are left out: go test would build them, with the race detector too.
   tested=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' ./... |
     grep -vE '/test/(integration|e2e)(/| )|/pkg/client/') || failed=1
@@ -59,7 +63,8 @@ tested_units() {
   # shellcheck disable=SC2086 # one package per word
   whole=$(go list -test -f '{{if eq .Name "main"}}{{range .Deps}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}{{end}}' $all |
     awk -v heavy="$heavy" '$1 ~ /\.test$/ && $2 ~ heavy {sub(/\.test$/, "", $1); print $1}' | sort -u) || failed=1
-  racy=$(comm -23 <(having "$concurrent" <<<"$tested" | sort) <(echo "$whole") | grep -v "$replays")
+  concurrent=$( (having "$starts" <<<"$tested"; having "$locks" "$starters" <<<"$tested") | sort -u)
+  racy=$(comm -23 <(echo "$concurrent") <(echo "$whole") | grep -vE "$undetected")
   plain=$(comm -23 <(echo "$all") <(echo "$racy"))
   drawn=$(comm -12 <(having "$random" <<<"$tested" | sort) <(echo "$racy"))
 }
