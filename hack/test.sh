@@ -21,8 +21,10 @@ mark="MUSTER_TEST_RUN=$$-$SRANDOM"
 # processor time. Beyond 1.5 GiB each collects as usual. Only API servers come near that.
 export GOGC="${GOGC:-800}" GOMEMLIMIT="${GOMEMLIMIT:-1536MiB}"
 
-# Temporary files go where an interrupted run can clear them away, too.
-scratch=$(mktemp -d)
+# Temporary files go where an interrupted run can clear them away, too. Results of tests that ask for the folder are cached only if its name
+# stays the same. A run beside another one takes another folder.
+scratch=${TMPDIR:-/tmp}/muster-tests-$UID
+mkdir -m 700 "$scratch" 2>/dev/null || scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 # marked_processes prints the ids of processes that carry the mark. Where there is no /proc it finds none.
