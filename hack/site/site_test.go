@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -27,15 +28,18 @@ func repository(t *testing.T, files map[string]string) string {
 	return root
 }
 
+// ofThisRepository are the pages of this repository. The tests do not change them.
+var ofThisRepository = sync.OnceValues(func() ([]*page, error) { return build("../..") })
+
 func TestTheSiteOfThisRepositoryHasNoDeadLink(t *testing.T) {
-	pages, err := build("../..")
+	pages, err := ofThisRepository()
 	require.NoError(t, err)
 	assert.Greater(t, len(pages), 50)
 }
 
 // Readers do not find a page that no other page links to.
 func TestEveryPageIsLinkedFromTheFirst(t *testing.T) {
-	pages, err := build("../..")
+	pages, err := ofThisRepository()
 	require.NoError(t, err)
 	bySource := map[string]*page{}
 	for _, p := range pages {
@@ -152,7 +156,7 @@ var searches = map[string]string{"gang minimum": "Gangs", "job stuck": "Troubles
 
 // TestSearchesFindPages in the text of sections, as site.js does.
 func TestSearchesFindPages(t *testing.T) {
-	pages, err := build("../..")
+	pages, err := ofThisRepository()
 	require.NoError(t, err)
 	for words, title := range searches {
 		found := slices.ContainsFunc(pages, func(p *page) bool {
