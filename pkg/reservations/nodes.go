@@ -202,13 +202,19 @@ func (b *Book[K]) ReserveNodes(key K, c Choice, now time.Time) {
 		if w.lacks != nil { // it is on both lists
 			listIn(b.room, queue).add(w)
 		}
-		if w.outlook.start.IsZero() {
-			w.outlook.start, w.outlook.slack = c.Start, max(c.Start.Sub(now), c.Length)
+		if w.outlook.missed.IsZero() && b.isMissed(old, c.Start, now) {
+			w.outlook.missed, w.outlook.slack = old.Start, max(old.Start.Sub(b.WaitsSince(key)), c.Length)
 		}
 	}
 	b.nodes[queue] = next
 	b.replaced(old, next)
 	b.settleTurn(now)
+}
+
+// isMissed says whether a start has proved wrong when another is chosen in its place. It has passed, or it moves to later though it holds against all
+// queues. One that holds within its own queue says nothing about estimates: gangs of other queues may have moved it.
+func (b *Book[K]) isMissed(old *Nodes[K], next, now time.Time) bool {
+	return hasStart(old) && (!now.Before(old.Start) || next.After(old.Start) && b.turns.first == b.gangs[old.Key])
 }
 
 // replaced gives a reservation that replaces another its version, and tells of room that is not kept any more.

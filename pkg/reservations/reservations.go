@@ -168,17 +168,16 @@ type history struct {
 
 // outlook is what is known of when a gang starts.
 type outlook struct {
-	start   time.Time     // the first that its reservation had; zero for none
+	missed  time.Time     // the first start that was missed; zero for none
 	slack   time.Duration // how long after that the gang may still wait before the estimates are wrong
 	retryAt time.Time     // none is known: it is looked for again then
 	retries int
 }
 
-// isWrong says whether the first start of a gang has passed so long ago that the estimates must be wrong. Gangs whose users say less than they run
-// are let past the gang, and delay it. Minutes mean little where Jobs run for hours. So a gang may be late by as long as it was to wait, or as it is
-// to run.
+// isWrong says whether a start was missed so long ago that the estimates must be wrong. Gangs whose users say less than they run are let past the
+// gang, and delay it. Minutes mean little where Jobs run for hours. So a gang may be late by as long as it has waited, or as it is to run.
 func (o *outlook) isWrong(bounds Bounds, now time.Time) bool {
-	return !o.start.IsZero() && now.Sub(o.start) >= max(bounds.renewal(), o.slack)
+	return !o.missed.IsZero() && now.Sub(o.missed) >= max(bounds.renewal(), o.slack)
 }
 
 // begin notes that a gang lacks something, and whether only its own queue may use that.

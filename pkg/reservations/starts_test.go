@@ -255,7 +255,8 @@ func TestAStarvingGangWhoseStartIsWrongNeedsNone(t *testing.T) {
 	b.SetBounds(Bounds{Starts: true, Age: time.Minute})
 	b.WaitForRoom("g", in("a", 0), nil, at(0))
 	b.ReserveNodes("g", starting("n", 100), at(0))
-	for seconds, noStart := range map[int]bool{30: false, 90: false, 199: false, 200: true, 1000: true} {
+	b.ReserveNodes("g", starting("n", 150), at(100))
+	for seconds, noStart := range map[int]bool{130: false, 199: false, 200: true, 1000: true} {
 		assert.Equal(t, noStart, b.StandingOf("g", at(seconds)).NoStart, "after %d s", seconds)
 	}
 	b.ReserveNodes("g", starting("n", 500), at(195))
@@ -267,23 +268,54 @@ func TestAStarvingGangWhoseStartIsWrongNeedsNone(t *testing.T) {
 	assert.Equal(t, []string{"g"}, keepers(b, "b"), "it has its turn against all queues")
 }
 
-// TestALateGangIsWrongInProportion: it may be late by as long as it was to wait, or as it is to run.
+// TestWhichStartsAreMissed: those that pass, and those that move to later though no gang may delay them.
+func TestWhichStartsAreMissed(t *testing.T) {
+	for name, c := range map[string]struct {
+		own, behind bool // it waits for its own queue; another gang with a start ranks before
+		next        int  // its next start, in place of 100
+		at          int  // when that is chosen
+		missed      bool
+	}{
+		"it has passed": {next: 150, at: 100, missed: true},
+		"it has passed, of a gang of its own queue":  {own: true, next: 150, at: 100, missed: true},
+		"it moves to later":                          {next: 150, at: 90, missed: true},
+		"it moves to earlier":                        {next: 95, at: 90},
+		"it moves, and other queues may move it":     {own: true, next: 150, at: 90},
+		"it moves, and a gang that ranks before may": {behind: true, next: 150, at: 90},
+	} {
+		b := withStarts()
+		b.SetBounds(Bounds{Starts: true, Age: time.Minute})
+		if c.behind {
+			b.WaitForRoom("before", in("b", 0), nil, at(0))
+			b.ReserveNodes("before", starting("m", 100), at(0))
+		}
+		b.WaitForRoom("g", in("a", 1), nil, at(0))
+		first := starting("n", 100)
+		first.AwaitsOwn = c.own
+		b.ReserveNodes("g", first, at(0))
+		b.ReserveNodes("g", starting("n", c.next), at(c.at))
+		assert.Equal(t, c.missed, b.StandingOf("g", at(5000)).NoStart, name)
+	}
+}
+
+// TestALateGangIsWrongInProportion: it may be late by as long as it has waited, or as it is to run.
 func TestALateGangIsWrongInProportion(t *testing.T) {
 	for name, c := range map[string]struct {
 		length  time.Duration
-		wrongAt int // seconds; its first start is at 7200, and it began to wait at 0
+		wrongAt int // seconds; it misses its start at 7200, and began to wait at 0
 	}{
-		"it was to wait for two hours": {0, 2 * 7200},
-		"it runs for three hours":      {3 * time.Hour, 7200 + 3*3600},
-		"it runs for a minute":         {time.Minute, 2 * 7200},
+		"it has waited for two hours": {0, 2 * 7200},
+		"it runs for three hours":     {3 * time.Hour, 7200 + 3*3600},
+		"it runs for a minute":        {time.Minute, 2 * 7200},
 	} {
 		b := withStarts()
 		b.SetBounds(Bounds{Starts: true, Age: time.Minute})
 		b.WaitForRoom("g", in("a", 0), nil, at(0))
-		first := starting("n", 7200)
-		first.Length = c.length
-		b.ReserveNodes("g", first, at(0))
-		b.ReserveNodes("g", starting("n", 9000), at(7000))
+		next := starting("n", 9000)
+		next.Length = c.length
+		b.ReserveNodes("g", starting("n", 7200), at(0))
+		b.ReserveNodes("g", next, at(7000))
+		b.ReserveNodes("g", starting("n", 20000), at(8000))
 		assert.False(t, b.StandingOf("g", at(c.wrongAt-1)).NoStart, name)
 		assert.True(t, b.StandingOf("g", at(c.wrongAt)).NoStart, name)
 	}

@@ -13,8 +13,6 @@ const (
 	manyTries = 8
 	// firstRetry is after how long a start is looked for again if none is known. It doubles.
 	firstRetry = tick(10 * time.Second)
-	// defaultPatience is after how long a gang is late where patience has no end.
-	defaultPatience = tick(10 * time.Minute)
 )
 
 // reserved is a start that is kept for the first gang of its line that lacks room.
@@ -142,9 +140,6 @@ func (s *simulation) reserve(g *waiting, against []*reserved) bool {
 	}
 	if s.isKept(g) {
 		r = s.kept(g, against)
-		if g.outlook = r.start; !r.undated {
-			g.slack = max(r.start, g.lengthKnown())
-		}
 		h.lines[g.Line] = r
 	} else if r == nil || s.wasEnough(g) && s.isOutdated(r) {
 		r = s.renew(g, against)
@@ -193,9 +188,6 @@ func (s *simulation) renew(g *waiting, against []*reserved) *reserved {
 		return nil
 	}
 	r = s.choose(g, against, before)
-	if r != nil && g.outlook == never {
-		g.outlook, g.slack = r.start, max(r.start-s.now, g.lengthKnown())
-	}
 	if r == nil {
 		delete(h.lines, g.Line)
 		g.retryAt = s.now + min(firstRetry<<min(g.retries, 20), max(tick(s.Patience), firstRetry))
@@ -211,12 +203,7 @@ func (s *simulation) isOutdated(r *reserved) bool {
 	if r.undated {
 		return false
 	}
-	return s.now >= r.start || r.isHurt || s.left > mostWork-mostRenewing || s.isLate(r.gang)
-}
-
-// isLate says whether the first start of a gang has passed so long ago that the estimates must be wrong. Then it gets a reservation without a start.
-func (s *simulation) isLate(g *waiting) bool {
-	return s.now-g.outlook >= max(cmp.Or(tick(s.Patience), defaultPatience), g.slack)
+	return s.now >= r.start || r.isHurt || s.left > mostWork-mostRenewing
 }
 
 // settle chooses the starts anew that were not chosen in this look. It says whether other gangs may fit now.
@@ -400,19 +387,14 @@ func (w *walk) made(at tick, places []Place) *reserved {
 
 // choose finds the first time at which a gang fits, by what ends, and its places. It is nil if there is none.
 func (s *simulation) choose(g *waiting, against []*reserved, before []Place) *reserved {
-	w, isLate := s.walk(g, against), s.isLate(g)
-	if isLate && w.lacksQuota() {
-		return nil
-	}
+	w := s.walk(g, against)
 	tries, next := 0, 0
 	for w.next() < never && s.left > 0 {
 		w.step()
-		if (isLate || len(w.ended) < next) && w.next() < never || !w.isEnough() || w.lacksQuota() {
+		if len(w.ended) < next && w.next() < never || !w.isEnough() || w.lacksQuota() {
 			continue
 		}
-		if places := w.packLater(against, before); places != nil && isLate {
-			return w.made(never, places)
-		} else if places != nil {
+		if places := w.packLater(against, before); places != nil {
 			return w.made(w.at, places)
 		}
 		if tries++; tries > manyTries {

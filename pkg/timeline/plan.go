@@ -60,7 +60,6 @@ type waiting struct {
 	// lacksRoom and lacksQuota are since when, never if it does not.
 	lacksRoom, lacksQuota tick
 	lacksOwn              bool // quota of its own queue
-	outlook, slack        tick // the first start that was reserved, and how late it may be
 	isFirst               bool // of its queue to lack quota in this look
 	hasTurn               bool // quota is kept for it
 	retryAt               tick // no start is known: it is looked for again then
@@ -69,9 +68,6 @@ type waiting struct {
 
 // endsAt is when a gang ends that starts at a time.
 func (g *waiting) endsAt(at tick) tick { return min(at+g.length, never) }
-
-// lengthKnown is 0 if it is not known how long the gang runs.
-func (g *waiting) lengthKnown() tick { return max(tick(g.For), 0) }
 
 // ending is a run, or a gang that has started, that ends.
 type ending struct {
@@ -212,7 +208,7 @@ func cloned(all [][]int64) [][]int64 {
 
 // addGang adds a gang that waits, unless it can never start.
 func (s *simulation) addGang(i int) {
-	g := &waiting{Gang: &s.Gangs[i], index: i, length: never, lacksRoom: never, lacksQuota: never, outlook: never, wants: make([]int64, len(s.names))}
+	g := &waiting{Gang: &s.Gangs[i], index: i, length: never, lacksRoom: never, lacksQuota: never, wants: make([]int64, len(s.names))}
 	if g.For > 0 {
 		g.length = min(int64(g.For), never)
 	}
