@@ -22,10 +22,16 @@ func FactsOf(group *schedulingv1beta1.PodGroup, job *batchv1alpha1.Job, queue *s
 	if job != nil {
 		f.Run, f.Limit = RunOfJob(job), shorter(f.Limit, seconds(ptr.Deref(job.Spec.ActiveDeadlineSeconds, 0)))
 	}
-	if queue != nil && queue.Spec.Muster != nil {
-		f.QueueDefault = ptr.Deref(queue.Spec.Muster.DefaultRuntime, metav1.Duration{}).Duration
-	}
+	f.QueueDefault = DefaultOf(queue)
 	return f
+}
+
+// DefaultOf is how long PodGroups of a queue are expected to run if nothing better is known; 0 if the queue does not say, or is nil.
+func DefaultOf(queue *schedulingv1beta1.Queue) time.Duration {
+	if queue == nil || queue.Spec.Muster == nil {
+		return 0
+	}
+	return ptr.Deref(queue.Spec.Muster.DefaultRuntime, metav1.Duration{}).Duration
 }
 
 // RunOf says what a PodGroup that no Job of ours controls has in common with earlier ones.

@@ -35,6 +35,7 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/runtimes"
 	"github.com/muster-sched/muster/pkg/topology"
 )
 
@@ -273,14 +274,31 @@ func (c *Controller) groupHandler() cache.ResourceEventHandler {
 // queueHandler wakes admission for changes of queues that may make room: not for the numbers in their status.
 func (c *Controller) queueHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { c.admission.wake() },
+		AddFunc: func(obj any) {
+			c.admission.wake()
+			c.runtimeChanged(nil, obj.(*schedulingv1beta1.Queue))
+		},
 		UpdateFunc: func(oldObj, newObj any) {
 			last, next := oldObj.(*schedulingv1beta1.Queue), newObj.(*schedulingv1beta1.Queue)
 			if last.Generation != next.Generation || last.Status.State != next.Status.State {
 				c.admission.wake()
+				c.runtimeChanged(last, next)
 			}
 		},
 		DeleteFunc: func(any) { c.admission.wake() },
+	}
+}
+
+// runtimeChanged has the PodGroups of a queue synced whose default run time has changed.
+func (c *Controller) runtimeChanged(last, next *schedulingv1beta1.Queue) {
+	if runtimes.DefaultOf(last) == runtimes.DefaultOf(next) {
+		return
+	}
+	groups, _ := c.groups.List(labels.Everything()) // the informer's store has no errors
+	for _, group := range groups {
+		if admission.QueueOf(group) == next.Name {
+			c.status.Enqueue(group.Namespace + "/" + group.Name)
+		}
 	}
 }
 

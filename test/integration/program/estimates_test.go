@@ -3,6 +3,7 @@ package program_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -81,6 +82,43 @@ func TestTheSecondRunHasTheEstimateOfTheFirst(t *testing.T) {
 	require.NotNil(t, third)
 	assert.Equal(t, "1h30m0s", third.Runtime.Duration.String())
 	assert.Equal(t, schedulingv1beta1.EstimateFromUser, third.Source)
+	assert.Equal(t, 0, p.stop())
+}
+
+// TestAQueueSaysHowLongWaitingJobsRun: its default also counts for what was submitted before it changed.
+func TestAQueueSaysHowLongWaitingJobsRun(t *testing.T) {
+	const namespace = metav1.NamespaceDefault
+	ctx, queues := t.Context(), muster.SchedulingV1beta1().Queues()
+	p := start(t, "--leader-elect=false")
+	p.awaitReady()
+	_, err := queues.Create(ctx, mustertesting.MakeQueue("says").Obj(), metav1.CreateOptions{})
+	require.NoError(t, err)
+	job, err := muster.BatchV1alpha1().Jobs(namespace).Create(ctx, mustertesting.MakeJob("says").Queue("says").
+		Task(mustertesting.MakeTask("worker", 1)).Obj(), metav1.CreateOptions{})
+	require.NoError(t, err)
+	awaitEstimate := func(runtime string) {
+		eventually(t, "the estimate is "+runtime, func() bool {
+			group, err := muster.SchedulingV1beta1().PodGroups(namespace).Get(ctx, batchv1alpha1.PodGroupName(job), metav1.GetOptions{})
+			if err != nil || group.Status.Phase == "" {
+				return false
+			}
+			estimate := group.Status.Estimate
+			if runtime == "none" {
+				return estimate == nil
+			}
+			return estimate != nil && estimate.Source == schedulingv1beta1.EstimateFromQueue && estimate.Runtime.Duration.String() == runtime
+		})
+	}
+	awaitEstimate("none")
+	for _, runtime := range []string{"2h0m0s", "3h0m0s", "none"} {
+		require.NoError(t, clients.Change(ctx, "says", queues.Get, queues.Update, func(queue *schedulingv1beta1.Queue) {
+			queue.Spec.Muster = nil
+			if length, err := time.ParseDuration(runtime); err == nil {
+				queue.Spec.Muster = &schedulingv1beta1.QueueExtension{DefaultRuntime: &metav1.Duration{Duration: length}}
+			}
+		}))
+		awaitEstimate(runtime)
+	}
 	assert.Equal(t, 0, p.stop())
 }
 
