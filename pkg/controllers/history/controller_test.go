@@ -42,7 +42,7 @@ type world struct {
 // newWorld makes a Controller that keeps its history in a folder.
 func newWorld(t *testing.T, dir string) *world {
 	t.Helper()
-	kube, muster := kubefake.NewClientset(), musterfake.NewSimpleClientset()
+	kube, muster := kubefake.NewSimpleClientset(), musterfake.NewSimpleClientset()
 	clock := clocktesting.NewFakePassiveClock(began.Add(2 * time.Hour))
 	c, err := New(Config{
 		Muster: muster, KubeInformers: informers.NewSharedInformerFactory(kube, 0), MusterInformers: externalversions.NewSharedInformerFactory(muster, 0),

@@ -55,7 +55,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	d := &desk{
-		t: t, kube: fake.NewClientset(), muster: musterfake.NewSimpleClientset(),
+		t: t, kube: fake.NewSimpleClientset(), muster: musterfake.NewSimpleClientset(),
 		events: record.NewFakeRecorder(100), time: testingclock.NewFakePassiveClock(time.Unix(10_000, 0)),
 	}
 	self := &authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: "self"}}}

@@ -23,7 +23,7 @@ func TestOnlyWhatWasSeenIsDeleted(t *testing.T) {
 		return metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: types.UID(uid), ResourceVersion: "1"}
 	}
 	for _, uid := range []string{"seen", "later"} {
-		kube := kubefake.NewClientset(&corev1.Pod{ObjectMeta: named(uid)})
+		kube := kubefake.NewSimpleClientset(&corev1.Pod{ObjectMeta: named(uid)})
 		muster := musterfake.NewSimpleClientset(&schedulingv1beta1.PodGroup{ObjectMeta: named(uid)}, &primehubv1alpha1.PhJob{ObjectMeta: named(uid)})
 		clients.CheckPreconditions(&kube.Fake, kube.Tracker())
 		clients.CheckPreconditions(&muster.Fake, muster.Tracker())

@@ -45,7 +45,7 @@ func BenchmarkAdmission(b *testing.B) {
 }
 
 func admissionFor(b *testing.B, capability, class string, waiting, running int) *admissions {
-	kube := informers.NewSharedInformerFactory(kubefake.NewClientset(), 0)
+	kube := informers.NewSharedInformerFactory(kubefake.NewSimpleClientset(), 0)
 	muster := musterinformers.NewSharedInformerFactory(musterfake.NewSimpleClientset(), 0)
 	used, err := usage.New(kube, muster)
 	require.NoError(b, err)

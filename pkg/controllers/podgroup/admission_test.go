@@ -42,7 +42,7 @@ func TestADecisionOnANamesakeDoesNotCount(t *testing.T) {
 func TestARoundIsDueWhenATurnEnds(t *testing.T) {
 	start := time.Unix(100_000, 0)
 	clock := testingclock.NewFakeClock(start)
-	kube := informers.NewSharedInformerFactory(kubefake.NewClientset(), 0)
+	kube := informers.NewSharedInformerFactory(kubefake.NewSimpleClientset(), 0)
 	muster := musterinformers.NewSharedInformerFactory(musterfake.NewSimpleClientset(), 0)
 	used, err := usage.New(kube, muster)
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestWhichPodGroupsWaitForAdmission(t *testing.T) {
 
 // newAdmission has no queues: a test decides.
 func newAdmission(t *testing.T, clock clock.Clock, groups cache.Store) *admissions {
-	used, err := usage.New(informers.NewSharedInformerFactory(kubefake.NewClientset(), 0), musterinformers.NewSharedInformerFactory(musterfake.NewSimpleClientset(), 0))
+	used, err := usage.New(informers.NewSharedInformerFactory(kubefake.NewSimpleClientset(), 0), musterinformers.NewSharedInformerFactory(musterfake.NewSimpleClientset(), 0))
 	require.NoError(t, err)
 	a := &admissions{
 		tracker: used, clock: clock, groups: groups, waiting: map[string]types.UID{}, decisions: map[string]admission.Decision{},

@@ -51,7 +51,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	s := &stage{
-		t: t, kube: kubefake.NewClientset(), muster: musterfake.NewSimpleClientset(),
+		t: t, kube: kubefake.NewSimpleClientset(), muster: musterfake.NewSimpleClientset(),
 		events: record.NewFakeRecorder(100), time: testingclock.NewFakeClock(time.Unix(10_000, 0)),
 	}
 	clients.CheckPreconditions(&s.kube.Fake, s.kube.Tracker())

@@ -43,7 +43,7 @@ type places struct {
 }
 
 func newPlaces(t *testing.T, queues ...*mustertesting.QueueWrapper) *places {
-	kube := informers.NewSharedInformerFactory(kubefake.NewClientset(), 0)
+	kube := informers.NewSharedInformerFactory(kubefake.NewSimpleClientset(), 0)
 	muster := musterinformers.NewSharedInformerFactory(musterfake.NewSimpleClientset(), 0)
 	used, err := usage.New(kube, muster)
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ func TestAnEmptyQueueIsCountedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer func() { cancel(); synctest.Wait() }()
-		kube, muster := kubefake.NewClientset(), musterfake.NewSimpleClientset(mustertesting.MakeQueue("q").State(open).Obj())
+		kube, muster := kubefake.NewSimpleClientset(), musterfake.NewSimpleClientset(mustertesting.MakeQueue("q").State(open).Obj())
 		kubeInformers, musterInformers := informers.NewSharedInformerFactory(kube, 0), musterinformers.NewSharedInformerFactory(muster, 0)
 		tracker, err := usage.New(kubeInformers, musterInformers)
 		require.NoError(t, err)

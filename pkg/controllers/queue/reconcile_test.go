@@ -65,7 +65,7 @@ func newStage(t *testing.T) *stage {
 		return false, nil, nil
 	})
 	s.informers = musterinformers.NewSharedInformerFactory(s.muster, 0)
-	tracker, err := usage.New(informers.NewSharedInformerFactory(kubefake.NewClientset(), 0), s.informers)
+	tracker, err := usage.New(informers.NewSharedInformerFactory(kubefake.NewSimpleClientset(), 0), s.informers)
 	require.NoError(t, err)
 	s.Controller, err = New(Config{
 		MusterClient: s.muster, MusterInformers: s.informers, Usage: tracker, Recorder: s.events,

@@ -51,7 +51,7 @@ func writes(kube *kubefake.Clientset) (n int) {
 
 func TestTheNextLeaderKnowsTheRunsOfTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kube := kubefake.NewClientset()
+		kube := kubefake.NewSimpleClientset()
 		r := leader(t, kube)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -80,7 +80,7 @@ func TestTheNextLeaderKnowsTheRunsOfTheLast(t *testing.T) {
 // TestTheNextLeaderNotesWhatTheLastHadNoTimeFor, and nothing twice.
 func TestTheNextLeaderNotesWhatTheLastHadNoTimeFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kube := kubefake.NewClientset()
+		kube := kubefake.NewSimpleClientset()
 		all := []*End{endOf(time.Hour)}
 		all[0].At = time.Now().Add(-24 * time.Hour)
 		killed := leader(t, kube)
@@ -115,7 +115,7 @@ func TestTheNextLeaderNotesWhatTheLastHadNoTimeFor(t *testing.T) {
 func TestAHistoryOfAnEarlierVersion(t *testing.T) {
 	var good runtimes.Past
 	good.Ended(run, time.Hour, 0)
-	kube := kubefake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: Name}, Data: map[string]string{Key: good.String()}})
+	kube := kubefake.NewSimpleClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: Name}, Data: map[string]string{Key: good.String()}})
 	r := leader(t, kube)
 	old := endOf(2 * time.Hour)
 	old.At = old.At.Add(-time.Second)
@@ -125,7 +125,7 @@ func TestAHistoryOfAnEarlierVersion(t *testing.T) {
 
 // TestThousandsOfRunsInAMinute are noted once. The ConfigMap has the last of them.
 func TestThousandsOfRunsInAMinute(t *testing.T) {
-	kube := kubefake.NewClientset()
+	kube := kubefake.NewSimpleClientset()
 	r := leader(t, kube)
 	var all []*End
 	for i := range 3 * maxNoted {
@@ -150,7 +150,7 @@ func TestThousandsOfRunsInAMinute(t *testing.T) {
 // TestRunsThatFailAreForgotten: a user whose Jobs all fail does not fill the memory of the controller.
 func TestRunsThatFailAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := leader(t, kubefake.NewClientset())
+		r := leader(t, kubefake.NewSimpleClientset())
 		for range 10 {
 			failed := endOf(time.Minute)
 			failed.Successful = false
@@ -165,7 +165,7 @@ func TestRunsThatFailAreForgotten(t *testing.T) {
 
 // TestAStandbyNotesNothing: the leader does.
 func TestAStandbyNotesNothing(t *testing.T) {
-	kube := kubefake.NewClientset()
+	kube := kubefake.NewSimpleClientset()
 	r := New(kube.CoreV1().ConfigMaps("muster-system"), clock.RealClock{})
 	r.Note(endOf(time.Hour))
 	assert.Zero(t, mean(r))
@@ -187,7 +187,7 @@ func TestABrokenConfigMapIsReplaced(t *testing.T) {
 		"large": {Key: strings.Repeat("rubbish\n", 100_000)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kube := kubefake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: Name}, Data: data})
+			kube := kubefake.NewSimpleClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: Name}, Data: data})
 			r := leader(t, kube)
 			if name == "a part" {
 				assert.Equal(t, time.Hour, mean(r))
@@ -208,7 +208,7 @@ func TestAFailedRequestIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var good runtimes.Past
 		good.Ended(run, time.Hour, 0)
-		kube := kubefake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: Name}, Data: map[string]string{Key: good.String()}})
+		kube := kubefake.NewSimpleClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: Name}, Data: map[string]string{Key: good.String()}})
 		failures := 3
 		kube.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			failures--
@@ -222,7 +222,7 @@ func TestAFailedRequestIsTriedAgain(t *testing.T) {
 		r.writeIfChanged(t.Context())
 		assert.Equal(t, 90*time.Minute, mean(leader(t, kube)))
 
-		refused := kubefake.NewClientset()
+		refused := kubefake.NewSimpleClientset()
 		refused.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), Name, errors.New("no right"))
 		})

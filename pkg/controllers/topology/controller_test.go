@@ -43,7 +43,7 @@ type stage struct {
 }
 
 func newStage(t *testing.T, objects ...runtime.Object) *stage {
-	s := &stage{t: t, kube: kubefake.NewClientset(), events: record.NewFakeRecorder(10)}
+	s := &stage{t: t, kube: kubefake.NewSimpleClientset(), events: record.NewFakeRecorder(10)}
 	var ours, theirs []runtime.Object
 	for _, object := range objects {
 		if _, foreign := object.(*unstructured.Unstructured); foreign {
@@ -318,7 +318,7 @@ func TestATopologyOfKueueIsTold(t *testing.T) {
 // TestConditionsFollowObjectsAndNodes runs the whole controller, with informers.
 func TestConditionsFollowObjectsAndNodes(t *testing.T) {
 	t.Parallel()
-	kube, muster := kubefake.NewClientset(), musterfake.NewSimpleClientset()
+	kube, muster := kubefake.NewSimpleClientset(), musterfake.NewSimpleClientset()
 	factory := informers.NewSharedInformerFactory(kube, 0)
 	kinds := map[schema.GroupVersionResource]string{}
 	for _, resource := range watch.Kueue {

@@ -33,7 +33,7 @@ type world struct {
 }
 
 func newWorld(t require.TestingT) *world {
-	tracker, err := New(informers.NewSharedInformerFactory(kubefake.NewClientset(), 0),
+	tracker, err := New(informers.NewSharedInformerFactory(kubefake.NewSimpleClientset(), 0),
 		musterinformers.NewSharedInformerFactory(musterfake.NewSimpleClientset(), 0))
 	require.NoError(t, err)
 	return &world{Tracker: tracker}

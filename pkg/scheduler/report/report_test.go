@@ -63,7 +63,7 @@ var theGang = state.Key{Namespace: "default", Name: "g"}
 func newStage(t *testing.T, n int) *stage {
 	t.Helper()
 	s := &stage{
-		clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), client: fake.NewClientset(), recorder: record.NewFakeRecorder(100), started: map[types.UID]bool{},
+		clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), client: fake.NewSimpleClientset(), recorder: record.NewFakeRecorder(100), started: map[types.UID]bool{},
 		store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
 	s.client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -394,7 +394,7 @@ func TestAProcessThatBeginsToLeadReportsWhatWaits(t *testing.T) {
 	t.Cleanup(NewReports(tracker).Queue().ShutDown)
 	pod := mustertesting.MakePod("p").UID("p").Group("g").SchedulerName("muster").Obj()
 	tracker.SetPod(pod)
-	client := fake.NewClientset(pod)
+	client := fake.NewSimpleClientset(pod)
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	r := New(NewReports(tracker), clock.RealClock{}, client, corelisters.NewPodLister(store), record.NewFakeRecorder(10))
 	look := func() time.Duration {

@@ -38,7 +38,7 @@ type tracked struct {
 func newTracked(t *testing.T) *tracked {
 	t.Helper()
 	s := &tracked{
-		clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), client: fake.NewClientset(), recorder: record.NewFakeRecorder(100),
+		clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), client: fake.NewSimpleClientset(), recorder: record.NewFakeRecorder(100),
 		informer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
 	s.Tracker = gangs.New(s.clock)
