@@ -19,9 +19,7 @@ const withDetector = 10
 // prints the seed of one that fails. It must not run in parallel with other tests of rapid: they share the flag.
 func Histories(t *testing.T, n int, property func(*rapid.T)) {
 	t.Helper()
-	if raceDetector {
-		n = max(1, n/withDetector)
-	}
+	n, _ = Share(n)
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == checksFlag })
 	if !given {
@@ -33,6 +31,14 @@ func Histories(t *testing.T, n int, property func(*rapid.T)) {
 		defer func() { _ = checks.Value.Set(before) }()
 	}
 	rapid.Check(t, property)
+}
+
+// Share returns how many of n histories a test goes through, and whether these are all. With the race detector it is a tenth.
+func Share(n int) (int, bool) {
+	if raceDetector {
+		return max(1, n/withDetector), false
+	}
+	return n, true
 }
 
 // maxRepeats is how often HistoriesUntil draws, at most.
