@@ -51,7 +51,8 @@ type Room struct {
 	last    signature
 	madeAt  time.Time
 	known   map[state.Key]*record
-	reviews *reviews // nil answers none
+	reviews *reviews      // nil answers none
+	each    time.Duration // how long the last plan took, for itself and for each StartReview
 	// unsaid: gangs that are to get a plan have none yet.
 	unsaid bool
 	// prunedAt is when the API server last dropped a plan, as its CRD of PodGroups is older than this program. It is zero if the last one was kept.
@@ -86,6 +87,12 @@ func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
 // restAfter is the pause after a plan that took some time.
 func restAfter(took time.Duration) time.Duration { return min(max(period, restFor*took), mostRest) }
 
+// answersIn is how many StartReviews a plan may answer if each takes so long. At least one is answered. Beyond that, the pause after a plan need not be cut,
+// so all plans together take a twentieth of a processor.
+func answersIn(each time.Duration) int {
+	return min(max(int(mostRest/restFor/max(each, 1))-1, 1), answersOfPlan)
+}
+
 // Of makes a room for the scheduler of a handle. It answers no StartReviews.
 func Of(handle fwk.Handle, tracker *gangs.Tracker) *Room {
 	core := handle.SharedInformerFactory().Core().V1()
@@ -105,7 +112,7 @@ func New(tracker *gangs.Tracker, client versioned.Interface, c clock.Clock, s *s
 func (r *Room) Look(ctx context.Context) (took time.Duration) {
 	leads := r.tracker.Leadership.Leads()
 	now := r.clock.Now()
-	asks := r.reviews.take(ctx, now, leads)
+	asks := r.reviews.take(ctx, now, leads, answersIn(r.each))
 	if leads {
 		r.settle(ctx, now)
 		next := r.signature()
@@ -127,6 +134,7 @@ func (r *Room) Look(ctx context.Context) (took time.Duration) {
 		r.foresee(snapshot, starts, asks)
 	}
 	took = r.clock.Since(begun)
+	r.each = took / time.Duration(1+len(asks))
 	r.tracker.Metrics.PlanGangs.Set(float64(len(starts) - len(asks)))
 	for i := range starts {
 		if leads && snapshot.Waiting[i].asked == nil {

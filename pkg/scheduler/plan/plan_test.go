@@ -69,6 +69,12 @@ func TestThePauseAfterAPlanIsBounded(t *testing.T) {
 	}
 }
 
+func TestStartReviewsWaitForTheNextPlanIfOneTakesLong(t *testing.T) {
+	for each, want := range map[time.Duration]int{0: 20, 50 * time.Millisecond: 20, 250 * time.Millisecond: 5, time.Second: 1, time.Minute: 1} {
+		assert.Equal(t, want, answersIn(each), "%s each", each)
+	}
+}
+
 // expects is a gang that is expected to wait for some time from now on.
 func (r *ranges) expects(queue string, wait time.Duration) *firsts {
 	low, high := r.spread(queue, wait)

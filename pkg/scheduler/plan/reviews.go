@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	// answersOfPlan is how many StartReviews a plan answers.
+	// answersOfPlan is how many StartReviews a plan answers at most.
 	answersOfPlan = 20
 	// answersOfMinute is how many of a namespace are answered in a minute.
 	answersOfMinute = 10
@@ -110,18 +110,18 @@ func withoutAnswered(object any) (any, error) {
 	return object, nil
 }
 
-// take returns what the next plan answers, the oldest first. It answers, refuses and deletes what needs no plan.
+// take returns what the next plan answers, the oldest first, and no more than some. It answers, refuses and deletes what needs no plan.
 //
 // A process that has had no scheduling cycle yet may lead, or another may. So it answers only what is open for long, and does nothing else.
 // In muster-scheduler a standby cannot write anyway.
-func (r *reviews) take(ctx context.Context, now time.Time, leads bool) (asks []*question) {
+func (r *reviews) take(ctx context.Context, now time.Time, leads bool, most int) (asks []*question) {
 	if r == nil {
 		return nil
 	}
 	open, over := r.sort(now)
 	var in *startreview.Cluster
 	for _, review := range open {
-		if len(asks) == answersOfPlan || !leads && now.Sub(review.CreationTimestamp.Time) < openForLong {
+		if len(asks) == most || !leads && now.Sub(review.CreationTimestamp.Time) < openForLong {
 			break
 		}
 		if len(r.answered[review.Namespace]) >= answersOfMinute {
