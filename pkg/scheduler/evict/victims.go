@@ -116,11 +116,14 @@ func (v *Victims) Claim(preemptor types.UID, victims []types.UID, until time.Tim
 			continue
 		}
 		old, known := v.claims.Of[uid]
+		if old.Begun && v.claims.Claimed(uid, preemptor) {
+			continue // it goes for another, and must count as gone even if this preemptor gives its claims up
+		}
 		if !known || old.Of != g {
 			v.claims.CountClaim(old.Of, -1)
 			v.claims.CountClaim(g, 1)
 		}
-		v.claims.Of[uid] = state.Claim{By: preemptor, Of: g, Until: until, Begun: begun || old.By == preemptor && old.Begun}
+		v.claims.Of[uid] = state.Claim{By: preemptor, Of: g, Until: until, Begun: begun || old.By == preemptor && old.Begun, Made: old.Made}
 	}
 }
 
@@ -130,7 +133,7 @@ func (v *Victims) BeginEviction(preemptor types.UID, victims []types.UID, force 
 	v.t.Lock()
 	defer v.t.Unlock()
 	for _, uid := range victims {
-		if c := v.claims.Of[uid]; c.By == preemptor && c.Begun {
+		if c := v.claims.Of[uid]; c.By == preemptor && c.Begun && !c.Made {
 			return true
 		}
 	}
@@ -141,10 +144,14 @@ func (v *Victims) BeginEviction(preemptor types.UID, victims []types.UID, force 
 	return true
 }
 
-// Evicted counts a pod that was evicted for a reason.
+// Evicted counts a pod that was evicted for a reason. It holds no more room, although the informer may show that later.
 func (v *Victims) Evicted(pod *corev1.Pod, reason string) {
 	v.t.Lock()
 	defer v.t.Unlock()
+	if c, claimed := v.claims.Of[pod.UID]; claimed {
+		c.Made = true
+		v.claims.Of[pod.UID] = c
+	}
 	v.t.Metrics.Evictions.WithLabelValues(v.t.Metrics.QueueOf(v.Quota.AccountOfPod(pod)), reason).Inc()
 }
 
@@ -169,13 +176,13 @@ func (v *Victims) WholeWithout(preemptor types.UID, victims []types.UID) bool {
 	return true
 }
 
-// DropClaims takes back what a preemptor has claimed: all of it if no pods are named. An eviction has failed, or was not
-// needed.
+// DropClaims takes back what a preemptor has claimed. An eviction has failed, or was not needed. If no pods are named it is all but what
+// was evicted. Such a pod counts as gone until the informer shows it, as otherwise another member would go in its place.
 func (v *Victims) DropClaims(preemptor types.UID, victims ...types.UID) {
 	v.t.Lock()
 	defer v.t.Unlock()
 	for uid, c := range v.claims.Of {
-		if c.By == preemptor && (len(victims) == 0 || slices.Contains(victims, uid)) {
+		if c.By == preemptor && (len(victims) == 0 && !c.Made || slices.Contains(victims, uid)) {
 			v.t.DropClaim(uid)
 		}
 	}

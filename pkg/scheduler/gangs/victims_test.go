@@ -52,6 +52,25 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	require.Equal(t, 4, held(), "a claim that is not followed by an eviction does not stand for ever")
 }
 
+// TestAnEvictionThatGoesOnIsNotGivenUpByAnother: the pod counts as gone, whatever becomes of others that wait for its room, too.
+func TestAnEvictionThatGoesOnIsNotGivenUpByAnother(t *testing.T) {
+	tr, _, _ := trackerWithGang(t, 2, 3)
+	require.True(t, tr.Victims.BeginEviction("a", []types.UID{"g0"}, false))
+	tr.Victims.ClaimVictims("b", []types.UID{"g0"})
+	tr.Victims.DropClaims("b")
+	assert.False(t, tr.Victims.BeginEviction("c", []types.UID{"g1"}, false), "one would be left")
+}
+
+// TestAPodThatWasEvictedIsGone: its preemptor may choose other victims before the informer shows it.
+func TestAPodThatWasEvictedIsGone(t *testing.T) {
+	tr, _, _ := trackerWithGang(t, 2, 3)
+	require.True(t, tr.Victims.BeginEviction("a", []types.UID{"g0"}, false))
+	tr.Victims.Evicted(memberNamed("g0").Node("node").Obj(), "preempted")
+	tr.Victims.DropClaims("a")
+	assert.False(t, tr.Victims.BeginEviction("a", []types.UID{"g1"}, false), "one would be left")
+	assert.False(t, tr.Victims.BeginEviction("a", []types.UID{"g0", "g1"}, false), "the same, with a pod that is gone")
+}
+
 func TestClaimsEndWithTheirPods(t *testing.T) {
 	tr, _, _ := trackerWithGang(t, 2, 3)
 	tr.Victims.ClaimVictims("a", []types.UID{"g0", "g1", "unknown"})

@@ -26,9 +26,11 @@ type Claim struct {
 	Of    *gang.Group // that it is a member of
 	Until time.Time
 	Begun bool // an eviction of the preemptor's may have been carried out
+	Made  bool // the API server has taken the pod's own eviction, and the informer has yet to show it
 }
 
-// Holding are the members that hold room and that no preemptor but the given one is about to have evicted. It is "" for none.
+// Holding are the members that hold room. It leaves out members that were evicted, or that another preemptor than the given one is about to
+// have evicted. The preemptor is "" for none.
 func (c *Claims) Holding(g *gang.Group, but types.UID) []*gang.Member {
 	var members []*gang.Member
 	for _, m := range g.Members() {
@@ -39,10 +41,10 @@ func (c *Claims) Holding(g *gang.Group, but types.UID) []*gang.Member {
 	return members
 }
 
-// Claimed says whether another preemptor than the given one is about to have a pod evicted.
+// Claimed says whether another preemptor than the given one is about to have a pod evicted, or any has.
 func (c *Claims) Claimed(uid, but types.UID) bool {
 	own, ok := c.Of[uid]
-	return ok && own.By != but && c.clock.Now().Before(own.Until)
+	return ok && (own.By != but || own.Made) && c.clock.Now().Before(own.Until)
 }
 
 // CountClaim counts the claims on members of a gang; nil for none.

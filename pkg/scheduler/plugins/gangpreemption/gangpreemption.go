@@ -115,7 +115,7 @@ func (p *GangPreemption) postFilter(ctx context.Context, cycle fwk.CycleState, p
 			return result, status
 		}
 	}
-	// While evictions for the pod go on it does not come here. Its earlier claims are free again.
+	// While evictions for the pod go on it does not come here. Its earlier claims are free again, but for pods that were evicted.
 	p.tracker.Victims.DropClaims(pod.UID)
 	result, status := p.preempt(ctx, cycle, pod, statuses)
 	if noVictims := status.Code() == fwk.Unschedulable && result != nil; noVictims && isCritical {
@@ -158,6 +158,9 @@ func (p *GangPreemption) evictWith(evict upstream.EvictFunc) upstream.EvictFunc 
 			p.takeBack(ctx, preemptor, victim, plugin)
 			p.tracker.Victims.DropClaims(preemptor.UID(), victim.UID)
 			return true, nil
+		}
+		if !p.tracker.IsThere(victim) {
+			return true, nil // upstream activates the preemptor, as no event may come any more that wakes it
 		}
 		if !native {
 			p.tracker.Evictions.Begin(preemptor.UID(), candidate.Name(), victim) // before, as the preemptor may be bound at once

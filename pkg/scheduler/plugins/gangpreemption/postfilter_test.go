@@ -29,6 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
@@ -45,6 +46,8 @@ type world struct {
 	tracker *gangs.Tracker
 	client  *fake.Clientset
 	node    fwk.NodeInfo
+
+	activated activator
 }
 
 // newWorld makes a world with some nodes, and a pod that is to preempt. Without nodes it has one of 4 CPUs.
@@ -61,7 +64,7 @@ func newWorldOf(t testing.TB, c *cluster, known []*corev1.Pod, nodes ...*corev1.
 	for i, pod := range known {
 		objects[i] = pod
 	}
-	w := &world{tracker: c.tracker, client: fake.NewClientset(slices.Concat(objects, c.budgets)...)}
+	w := &world{tracker: c.tracker, client: fake.NewClientset(slices.Concat(objects, c.budgets)...), activated: make(activator, 100)}
 	factory := informers.NewSharedInformerFactory(w.client, 0)
 	if len(nodes) == 0 {
 		nodes = append(nodes, mustertesting.MakeNode(nodeName(0)).Allocatable("cpu", "4", "pods", "10").Obj())
@@ -100,7 +103,7 @@ func newWorldOf(t testing.TB, c *cluster, known []*corev1.Pod, nodes ...*corev1.
 		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()), frameworkruntime.WithLogger(klog.Background()),
 		frameworkruntime.WithPodNominator(queue.NewSchedulingQueue(nil, factory)))
 	require.NoError(t, err)
-	w.SetPodActivator(activator{})
+	w.SetPodActivator(w.activated)
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
 	w.node, err = snapshot.NodeInfos().Get(nodeName(0))
@@ -108,9 +111,14 @@ func newWorldOf(t testing.TB, c *cluster, known []*corev1.Pod, nodes ...*corev1.
 	return w
 }
 
-type activator struct{}
+// activator keeps the pods that were activated.
+type activator chan *corev1.Pod
 
-func (activator) Activate(klog.Logger, map[string]*corev1.Pod) {}
+func (a activator) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
+	for _, pod := range pods {
+		a <- pod
+	}
+}
 
 // postFilter runs the cycle of a pod that fits on no node.
 func (w *world) postFilter(t *testing.T, pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
@@ -218,4 +226,49 @@ func TestAPodThatComesAgainClaimsNothingOfBefore(t *testing.T) {
 	standing, ok := w.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
 	require.True(t, ok)
 	assert.Len(t, standing.Holding, 2)
+}
+
+// TestAPodThatComesAgainHasItsVictimsGone: it comes before the informer shows that its victim has gone. If the victim counted again, a
+// second member would go as surplus. The gang would be left below its minimum.
+func TestAPodThatComesAgainHasItsVictimsGone(t *testing.T) {
+	pod := urgentPod(10)
+	w := newWorld(t, fullOf(1), pod)
+	holding := func() int {
+		standing, ok := w.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
+		require.True(t, ok)
+		return len(standing.Holding)
+	}
+	evicted, evict := make(chan error, 1), w.plugin.Executor.PreemptPod
+	w.plugin.Executor.PreemptPod = func(ctx context.Context, c preemption.Candidate, by preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error) {
+		inMemory, err := evict(ctx, c, by, victim, plugin)
+		evicted <- err
+		return inMemory, err
+	}
+	_, status := w.postFilter(t, pod)
+	require.True(t, status.IsSuccess(), status)
+	require.NoError(t, <-evicted)
+	require.Equal(t, 1, holding())
+	_, status = w.plugin.PostFilter(t.Context(), framework.NewCycleState(), pod, framework.NewDefaultNodeToStatus()) // no node helps now
+	require.Equal(t, fwk.Unschedulable, status.Code(), status)
+	assert.Equal(t, 1, holding())
+	rival := mustertesting.MakePod("rival").UID("rival").SchedulerName("muster").Requests("cpu", "2").Priority(10).Obj()
+	w.tracker.Victims.ClaimVictims(rival.UID, []types.UID{"g0", "g1"})
+	w.tracker.Victims.DropClaims(rival.UID)
+	assert.Equal(t, 1, holding(), "also if another pod has claimed it since")
+}
+
+// TestAPodWhoseVictimIsGoneAlreadyIsActivated: the end of the victim has been told while the pod could not be tried. No other event comes.
+func TestAPodWhoseVictimIsGoneAlreadyIsActivated(t *testing.T) {
+	pod := urgentPod(10)
+	w := newWorldOf(t, fullOf(1), []*corev1.Pod{pod})
+	w.tracker.PodLister = w.SharedInformerFactory().Core().V1().Pods().Lister()
+	_, status := w.postFilter(t, pod)
+	require.True(t, status.IsSuccess(), status)
+	select {
+	case activated := <-w.activated:
+		assert.Equal(t, pod.Name, activated.Name)
+		assert.Empty(t, w.deleted())
+	case <-time.After(mustertesting.Timeout):
+		t.Fatal("the pod waits for an event that does not come")
+	}
 }
