@@ -98,6 +98,8 @@ type Options struct {
 	Plan bool
 	// Intercept sees each request first, and answers it if it says so. It may be nil.
 	Intercept clienttesting.ReactionFunc
+	// Takes is how long the API takes for a request of the scheduler. It may be nil.
+	Takes func(clienttesting.Action) time.Duration
 	// WithoutMetrics leaves out two loops of the scheduler that write metrics each second. In a long simulation they take most of the time. Nothing that
 	// the scheduler does depends on them.
 	WithoutMetrics bool
@@ -112,6 +114,7 @@ type Options struct {
 func Start(ctx context.Context, a *API, options Options) (*Scheduler, error) {
 	client := kubefake.NewSimpleClientset()
 	serve(a, &client.Fake, options.Intercept)
+	take(client, options.Takes)
 	tracker := newTracker(a, options.Intercept)
 	newRegistry := plugins.NewRegistryWithoutPlan
 	switch {
@@ -154,6 +157,21 @@ func Start(ctx context.Context, a *API, options Options) (*Scheduler, error) {
 		return nil, fmt.Errorf("filling the scheduler's caches: %w", err)
 	}
 	return &Scheduler{Scheduler: s, Tracker: tracker, Shutdown: informers.Shutdown}, nil
+}
+
+// take has requests of a client take their time.
+func take(client *kubefake.Clientset, takes func(clienttesting.Action) time.Duration) {
+	if takes == nil {
+		return
+	}
+	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if d := takes(action); d > 0 {
+			client.Unlock() // other requests go on
+			time.Sleep(d)
+			client.Lock()
+		}
+		return false, nil, nil
+	})
 }
 
 // within gives plugins a context that lasts longer than that of the scheduler's own loops.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sort"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,7 @@ type process struct {
 	reserved   map[types.UID]*corev1.Pod // hold room and are not bound, by what the plugin was told
 	binding    map[types.UID]*attempt    // have been allowed to be bound, and wait for their fate
 	refuse     bool                      // the next Reserve fails
+	evictsIn   time.Duration             // how long the API takes for the deletion of a pod
 	preference map[string]int64          // which node a pod goes to if it may choose
 }
 
@@ -90,6 +92,7 @@ func startProcess(a *simulation.API, j judge) (*process, error) {
 		Profile:   shipped,
 		Plugins:   frameworkruntime.Registry{fateName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return p, nil }},
 		Intercept: p.intercept,
+		Takes:     p.takes,
 	})
 	if err != nil {
 		cancel()
@@ -129,6 +132,16 @@ func (p *process) turn() bool {
 	default:
 		return false
 	}
+}
+
+// takes is how long the API takes for a request.
+func (p *process) takes(action clienttesting.Action) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if action.Matches("delete", "pods") {
+		return p.evictsIn
+	}
+	return 0
 }
 
 // intercept stands before the API: a dead process reaches it no more, and bindings have their fates.
@@ -245,7 +258,7 @@ func (p *process) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod
 		p.mu.Unlock()
 		return fwk.AsStatus(errInjected)
 	}
-	tried := &attempt{pod: pod, node: node, fate: make(chan fate), lost: make(chan struct{})}
+	tried := &attempt{pod: pod, node: node, fate: make(chan fate, 1), lost: make(chan struct{})}
 	p.binding[pod.UID] = tried
 	p.mu.Unlock()
 	p.judge.binding(pod)
@@ -255,7 +268,10 @@ func (p *process) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod
 			return fwk.AsStatus(errInjected)
 		}
 		return nil
-	case <-ctx.Done():
+	case <-ctx.Done(): // it was preempted
+		p.mu.Lock()
+		tried.decided = true
+		p.mu.Unlock()
 		return fwk.AsStatus(ctx.Err())
 	}
 }
