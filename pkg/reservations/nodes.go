@@ -56,6 +56,12 @@ func (n *Nodes[K]) HoldsAgainst(start *Start, end time.Time, known bool) bool {
 	return n.Start.IsZero() || start.bypasses(n.Rank) && (!known || end.After(n.Start))
 }
 
+// isMissed says whether the start has proved wrong when the next is chosen. It has passed, or it moves to later though it holds against all queues. One
+// that holds within its own queue says nothing about estimates: gangs of other queues may have moved it.
+func (n *Nodes[K]) isMissed(next, now time.Time, holdsAll bool) bool {
+	return hasStart(n) && (!now.Before(n.Start) || holdsAll && next.After(n.Start))
+}
+
 // KeptOn is the room that is kept on a node now. ending is the room of what ends there by a time. A reservation with a start does not keep it: it
 // comes free for the gang.
 func (n *Nodes[K]) KeptOn(node string, ending func(by time.Time) resources.List) resources.List {
@@ -202,19 +208,13 @@ func (b *Book[K]) ReserveNodes(key K, c Choice, now time.Time) {
 		if w.lacks != nil { // it is on both lists
 			listIn(b.room, queue).add(w)
 		}
-		if w.outlook.missed.IsZero() && b.isMissed(old, c.Start, now) {
+		if w.outlook.missed.IsZero() && old.isMissed(c.Start, now, b.turns.first == w) {
 			w.outlook.missed, w.outlook.slack = old.Start, max(old.Start.Sub(b.WaitsSince(key)), c.Length)
 		}
 	}
 	b.nodes[queue] = next
 	b.replaced(old, next)
 	b.settleTurn(now)
-}
-
-// isMissed says whether a start has proved wrong when another is chosen in its place. It has passed, or it moves to later though it holds against all
-// queues. One that holds within its own queue says nothing about estimates: gangs of other queues may have moved it.
-func (b *Book[K]) isMissed(old *Nodes[K], next, now time.Time) bool {
-	return hasStart(old) && (!now.Before(old.Start) || next.After(old.Start) && b.turns.first == b.gangs[old.Key])
 }
 
 // replaced gives a reservation that replaces another its version, and tells of room that is not kept any more.

@@ -26,7 +26,8 @@ func FactsOf(group *schedulingv1beta1.PodGroup, job *batchv1alpha1.Job, queue *s
 	return f
 }
 
-// DefaultOf is how long PodGroups of a queue are expected to run if nothing better is known; 0 if the queue does not say, or is nil.
+// DefaultOf is how long PodGroups of a queue are expected to run if nothing better is known. It is 0 if the queue
+// does not say, or is nil.
 func DefaultOf(queue *schedulingv1beta1.Queue) time.Duration {
 	if queue == nil || queue.Spec.Muster == nil {
 		return 0

@@ -207,9 +207,14 @@ func (c *Controller) tree() *topology.Tree {
 
 // networkChanged has the PodGroups synced whose place in the network may be told otherwise.
 func (c *Controller) networkChanged() {
+	c.syncGroups(func(group *schedulingv1beta1.PodGroup) bool { return gang.TopologyOf(group) != nil })
+}
+
+// syncGroups has some PodGroups synced.
+func (c *Controller) syncGroups(some func(*schedulingv1beta1.PodGroup) bool) {
 	groups, _ := c.groups.List(labels.Everything()) // the informer's store has no errors
 	for _, group := range groups {
-		if gang.TopologyOf(group) != nil {
+		if some(group) {
 			c.status.Enqueue(group.Namespace + "/" + group.Name)
 		}
 	}
@@ -291,14 +296,8 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 
 // runtimeChanged has the PodGroups of a queue synced whose default run time has changed.
 func (c *Controller) runtimeChanged(last, next *schedulingv1beta1.Queue) {
-	if runtimes.DefaultOf(last) == runtimes.DefaultOf(next) {
-		return
-	}
-	groups, _ := c.groups.List(labels.Everything()) // the informer's store has no errors
-	for _, group := range groups {
-		if admission.QueueOf(group) == next.Name {
-			c.status.Enqueue(group.Namespace + "/" + group.Name)
-		}
+	if runtimes.DefaultOf(last) != runtimes.DefaultOf(next) {
+		c.syncGroups(func(group *schedulingv1beta1.PodGroup) bool { return admission.QueueOf(group) == next.Name })
 	}
 }
 

@@ -87,8 +87,8 @@ func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
 // restAfter is the pause after a plan that took some time.
 func restAfter(took time.Duration) time.Duration { return min(max(period, restFor*took), mostRest) }
 
-// answersIn is how many StartReviews a plan may answer if each takes so long. At least one is answered. Beyond that, the pause after a plan need not be cut,
-// so all plans together take a twentieth of a processor.
+// answersIn is how many StartReviews a plan may answer if each takes so long. At least one is answered. So the
+// pause after a plan need not be cut, and plans take at most a twentieth of a processor.
 func answersIn(each time.Duration) int {
 	return min(max(int(mostRest/restFor/max(each, 1))-1, 1), answersOfPlan)
 }
