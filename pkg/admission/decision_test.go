@@ -144,6 +144,9 @@ func TestSinceWhenRoomIsLacking(t *testing.T) {
 	assert.Equal(t, start, since())
 	a.record(c, lacks("q"))
 	assert.Equal(t, start, since(), "as the status said after the restart")
+
+	namesake := NewCandidate(mustertesting.MakePodGroup("g").UID("two").Obj())
+	assert.Zero(t, LackingSince(namesake.Group, a.last), "another PodGroup of the name lacked it")
 }
 
 func TestSinceWhenAPodGroupWaits(t *testing.T) {

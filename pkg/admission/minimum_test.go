@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/resources"
@@ -25,6 +26,8 @@ func TestTheMinimumCountsWhatAdmissionAdds(t *testing.T) {
 	withSidecar.Spec.Containers = append(withSidecar.Spec.Containers, sidecar)
 	withOverhead := pod("work", "1").Obj()
 	withOverhead.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: mustertesting.Resources("cpu", "500m")[corev1.ResourceCPU]}
+	goes := pod("", "9").Obj()
+	goes.DeletionTimestamp = &metav1.Time{}
 	for name, c := range map[string]struct {
 		pods      []*corev1.Pod
 		undivided bool
@@ -38,6 +41,7 @@ func TestTheMinimumCountsWhatAdmissionAdds(t *testing.T) {
 		"less than the templates say":     {[]*corev1.Pod{pod("lead", "100m").Obj(), pod("work", "100m").Obj()}, false, 3000},
 		"pods of no minimum":              {[]*corev1.Pod{pod("other", "9").Obj()}, false, 3000},
 		"without tasks":                   {[]*corev1.Pod{pod("", "2").Obj()}, true, 6000},
+		"not of a pod that goes":          {[]*corev1.Pod{goes}, true, 3000},
 		"of different pods what all have": {[]*corev1.Pod{pod("", "2").Obj(), pod("", "9").Obj()}, true, 6000},
 	} {
 		t.Run(name, func(t *testing.T) {

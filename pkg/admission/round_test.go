@@ -580,3 +580,77 @@ func TestWhatIsKeptForATurn(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsKeptForOneIsNotTakenForAnother: a candidate within its share takes what is kept for one beyond its share, and only that.
+func TestWhatIsKeptForOneIsNotTakenForAnother(t *testing.T) {
+	s := newFixture(
+		mustertesting.MakeQueue("org").Capability("cpu", "32").Obj(),
+		mustertesting.MakeQueue("tiny").Parent("org").Deserved("cpu", "1").Obj(),
+		mustertesting.MakeQueue("narrow").Parent("org").Deserved("cpu", "4").Capability("cpu", "4").Obj(),
+	)
+	for queue, cores := range map[string]int64{"narrow": 3, "tiny": 7} {
+		s.books.Assume(queue, queue, resources.List{corev1.ResourceCPU: 1000 * cores})
+	}
+	first, borrows, next := impatient("first", "narrow", "2"), impatient("borrows", "tiny", "26"), wants("next", "narrow", "1")
+	s.shares = s.books.ShareOut(resources.List{corev1.ResourceCPU: 32_000}, WaitingIn([]*Candidate{first, borrows, next}))
+	decisions := s.decide(first, borrows, next)
+	require.True(t, decisions[0].keeps && decisions[1].keeps)
+	assert.False(t, decisions[2].Admitted, "it is kept for the first of its queue")
+}
+
+// TestAWaitingTimeThatIsOverPassesNoMaximum: of running PodGroups.
+func TestAWaitingTimeThatIsOverPassesNoMaximum(t *testing.T) {
+	queue := mustertesting.MakeQueue("t").Obj()
+	queue.Spec.Muster = &schedulingv1beta1.QueueExtension{MaxRunningJobs: new(int32(1))}
+	for running, admitted := range map[int32]bool{0: true, 1: false} {
+		r := newFixture(queue).round()
+		r.Running = map[string]int32{"t": running}
+		assert.Equal(t, admitted, r.Decide([]*Candidate{overdue("a", "t", "1")})[0].Admitted, "%d run", running)
+	}
+}
+
+// TestWhatCountsAsGoneInAFullCluster: what has a lower priority and does not ask to stay.
+func TestWhatCountsAsGoneInAFullCluster(t *testing.T) {
+	for name, c := range map[string]struct {
+		runs     quota.Unit
+		admitted bool
+	}{
+		"a lower priority":    {quota.Unit{Priority: 4}, true},
+		"the same":            {quota.Unit{Priority: 5}, false},
+		"lower, asks to stay": {quota.Unit{Priority: 4, AsksToStay: true}, false},
+	} {
+		s := newFixture(mustertesting.MakeQueue("t").Obj())
+		s.total, s.factor = resources.List{corev1.ResourceCPU: 4000}, 1
+		s.books.Assume("runs", "t", s.total)
+		c.runs.Account, c.runs.Requests = "t", s.total
+		s.units = []Evictable{{Unit: c.runs}}
+		candidate := wants("a", "t", "2")
+		candidate.Purpose, candidate.Rank.Priority = ForMore, 5
+		assert.Equal(t, c.admitted, s.decide(candidate)[0].Admitted, name)
+	}
+}
+
+// TestNothingIsEvictedForWhatIsKept: a later candidate that could evict more than it needs still waits for the first.
+func TestNothingIsEvictedForWhatIsKept(t *testing.T) {
+	s := newFixture(mustertesting.MakeQueue("t").Capability("cpu", "6").Obj())
+	runs := resources.List{corev1.ResourceCPU: 3000}
+	s.books.Assume("runs", "t", runs)
+	s.units = []Evictable{{Unit: quota.Unit{Account: "t", Priority: 1, Requests: runs}}}
+	first, next := impatient("first", "t", "6"), wants("next", "t", "3")
+	next.Rank.Priority = 5
+	decisions := s.decide(first, next)
+	require.True(t, decisions[0].keeps)
+	assert.False(t, decisions[1].Admitted)
+	assert.True(t, s.decide(wants("small", "t", "1"), next)[1].Admitted, "the room that it lacks without the first comes by eviction")
+}
+
+// TestAMaximumCountsQueuesBelow: a round counts what it admits in all queues up to the root.
+func TestAMaximumCountsQueuesBelow(t *testing.T) {
+	org := mustertesting.MakeQueue("org").Obj()
+	org.Spec.Muster = &schedulingv1beta1.QueueExtension{MaxRunningJobs: new(int32(1))}
+	r := newFixture(org, mustertesting.MakeQueue("child").Parent("org").Obj()).round()
+	r.Running = map[string]int32{}
+	decisions := r.Decide([]*Candidate{wants("a", "child", "1"), wants("b", "child", "1")})
+	assert.True(t, decisions[0].Admitted)
+	assert.False(t, decisions[1].Admitted)
+}
