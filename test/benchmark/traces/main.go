@@ -30,7 +30,7 @@ type workload struct {
 	name        string
 	cluster     Cluster
 	jobs        func(n int) ([]Job, error)
-	many, quick int // how many jobs, and with --quick; 0 if they are not stretched
+	many, quick int // how many jobs at the load of the goals, and else or with --quick; 0 if they are not stretched
 }
 
 // hours is the tick of a scheduler whose jobs take hours.
@@ -41,8 +41,8 @@ var philly string
 
 var workloads = []workload{
 	{"eight nodes", Cluster{Nodes: 8, Each: 1}, func(int) ([]Job, error) { return EightNodes(), nil }, 0, 0},
-	{"lublin", Cluster{Nodes: 32, Each: 8}, func(n int) ([]Job, error) { return Lublin(1, n, 256), nil }, 1000, 400},
-	{"philly, one-GPU jobs thinned", Cluster{Nodes: 16, Each: 8}, partOfPhilly, 1000, 400},
+	{"lublin", Cluster{Nodes: 32, Each: 8}, func(n int) ([]Job, error) { return Lublin(1, n, 256), nil }, 500, 400},
+	{"philly, one-GPU jobs thinned", Cluster{Nodes: 16, Each: 8}, partOfPhilly, 500, 400},
 }
 
 func partOfPhilly(n int) ([]Job, error) {
@@ -227,36 +227,41 @@ func runsOf(o *options) ([]oneRun, error) {
 		if !strings.HasPrefix(w.name, o.workload) {
 			continue
 		}
-		n := w.many
-		if o.quick {
-			n = w.quick
-		}
-		jobs, err := w.jobs(cmp.Or(o.jobs, n))
-		if err != nil {
-			return nil, err
-		}
-		// A job that is larger than the cluster never starts.
-		jobs = slices.DeleteFunc(jobs, func(j Job) bool { return j.Size() > w.cluster.Capacity() || j.Each > w.cluster.Each })
 		loads := o.loads
 		tick := hours
 		if w.many == 0 {
 			loads, tick = []float64{0}, 0
 		}
 		for _, load := range loads {
-			stretched := jobs
-			if load > 0 {
-				stretched = Stretch(jobs, load, w.cluster.Capacity())
+			stretched, err := w.at(load, o)
+			if err != nil {
+				return nil, err
 			}
 			for _, rule := range rules {
 				if !strings.Contains(rule.Name, o.rule) || w.many > 0 && load != pictureLoad && !rule.isDrawn() {
 					continue
 				}
 				how := manner{tick: tick, expect: rule.HasEstimates()}
-				runs = append(runs, oneRun{Row{Workload: w.name, Load: load, Rule: rule.Name, Jobs: len(jobs)}, w.cluster, stretched, rule, how})
+				runs = append(runs, oneRun{Row{Workload: w.name, Load: load, Rule: rule.Name, Jobs: len(stretched)}, w.cluster, stretched, rule, how})
 			}
 		}
 	}
 	return runs, nil
+}
+
+// at are the jobs at a load.
+func (w *workload) at(load float64, o *options) ([]Job, error) {
+	n := w.quick
+	if load == pictureLoad && !o.quick {
+		n = w.many
+	}
+	jobs, err := w.jobs(cmp.Or(o.jobs, n))
+	if err != nil || load == 0 {
+		return jobs, err
+	}
+	// A job that is larger than the cluster never starts.
+	jobs = slices.DeleteFunc(jobs, func(j Job) bool { return j.Size() > w.cluster.Capacity() || j.Each > w.cluster.Each })
+	return Stretch(jobs, load, w.cluster.Capacity()), nil
 }
 
 func printRows(out io.Writer, rows []Row) error {
