@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -202,8 +203,9 @@ func (s *stage) reap(count int) {
 			return false, err
 		}
 		for i := range pods.Items {
-			// A pod without a node goes by itself, and may be seen as it does.
-			if pods.Items[i].DeletionTimestamp != nil && pods.Items[i].Spec.NodeName != "" && s.forceDelete(ctx, &pods.Items[i]) {
+			// A pod without a node, or one that has finished, goes by itself: it has no grace. It may be seen as it does.
+			goes := pods.Items[i].DeletionTimestamp != nil && ptr.Deref(pods.Items[i].DeletionGracePeriodSeconds, 0) > 0
+			if goes && s.forceDelete(ctx, &pods.Items[i]) {
 				reaped++
 			}
 		}
