@@ -268,7 +268,7 @@ func TestAStarvingGangWhoseStartIsWrongNeedsNone(t *testing.T) {
 	assert.Equal(t, []string{"g"}, keepers(b, "b"), "it has its turn against all queues")
 }
 
-// TestWhichStartsAreMissed: those that pass, and those that move to later though no gang may delay them.
+// TestWhichStartsAreMissed: a start is missed when it passes. It is also missed when it moves to later although it holds against all queues.
 func TestWhichStartsAreMissed(t *testing.T) {
 	for name, c := range map[string]struct {
 		own, behind bool // it waits for its own queue; another gang with a start ranks before

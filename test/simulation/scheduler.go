@@ -159,7 +159,7 @@ func Start(ctx context.Context, a *API, options Options) (*Scheduler, error) {
 	return &Scheduler{Scheduler: s, Tracker: tracker, Shutdown: informers.Shutdown}, nil
 }
 
-// take has requests of a client take their time.
+// take delays the requests of a client. Time is virtual: simulations run in a bubble of testing/synctest.
 func take(client *kubefake.Clientset, takes func(clienttesting.Action) time.Duration) {
 	if takes == nil {
 		return

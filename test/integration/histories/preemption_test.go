@@ -13,8 +13,9 @@ import (
 	"github.com/muster-sched/muster/test/simulation"
 )
 
-// TestPreemptionLeavesNoGangBelowItsMinimum has urgent pods preempt members of gangs, while the watch of pods lags. Victims are gone from the
-// API before the scheduler is told, and evictions take their time. At rest each gang is whole or gone, and no pod waits that fits.
+// TestPreemptionLeavesNoGangBelowItsMinimum has urgent pods preempt members of gangs, while the watch of pods lags. The API has deleted victims
+// before the scheduler sees it, and a deletion may take up to 60 ms. In the end each gang has its minimum on nodes, or no pod. No pod that fits
+// waits.
 func TestPreemptionLeavesNoGangBelowItsMinimum(t *testing.T) {
 	var failure string // the first, as in TestT3_NoMemberIsBoundBeforeTheMinimum
 	mustertesting.Histories(t, histories/4, func(rt *rapid.T) {
