@@ -119,6 +119,13 @@ var fates = map[string]fate{
 		},
 		phase: batchv1alpha1.Failed, retries: 3, succeeded: all, again: map[string]int{"flaky": 3},
 	},
+	"restarts-pods-beside-others": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).MaxRetry(3).Task(steady(n)).
+				Task(brief("flaky", 1, 1).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartPodAction))
+		},
+		phase: batchv1alpha1.Failed, retries: 3, succeeded: none, again: map[string]int{"flaky": 3},
+	},
 	"aborts": {
 		build: func(name string, n int32) *mustertesting.JobWrapper {
 			return mustertesting.MakeJob(name).LifecyclePolicy(onExit(3, busv1alpha1.AbortJobAction)).Task(steady(n)).Task(brief("b", 1, 3))
