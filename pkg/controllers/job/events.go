@@ -13,7 +13,8 @@ import (
 
 // emitEvents writes events about a status that has been written. They are about the Command, the action taken or refused, and the Job's
 // progress. It also reports new problems, and new reasons to wait.
-func (w *statusWriter) emitEvents(job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan) {
+func (w *statusWriter) emitEvents(t *jobSync) {
+	job, s, p := t.job, t.s, t.p
 	w.tellOfCommand(job, s.Command, p)
 	switch {
 	case p.Ignored != "":

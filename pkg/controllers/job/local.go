@@ -1,13 +1,10 @@
 package job
 
 import (
-	"bytes"
-	"encoding/json"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -33,7 +30,7 @@ type localState struct {
 	writeError     string                  // why the status could not be written last
 	unwritten      *plan.Unwritten         // the status that waits to be written; nil if nothing does
 	unwrittenSince time.Time               // when it began to wait
-	uncertain      *uncertainWrite         // a write of which it is not known whether it succeeded; nil if there is none
+	uncertain      *jobSync                // it wrote a status, and it is not known whether that succeeded; nil if there is none
 	lastError      *plan.Finding           // the error of the last attempt to act
 	deletions      map[types.UID]time.Time // pod UID -> when its deletion was asked for
 	unfinished     bool                    // pods are left to create or delete: the Job has a turn, or waits for one
@@ -52,28 +49,6 @@ func (local *localState) noteCreation(failed error, now time.Time) {
 	case local.noPodsFrom.IsZero():
 		local.noPodsFrom = now
 	}
-}
-
-// uncertainWrite is a write of the status with an unknown outcome.
-type uncertainWrite struct {
-	job  *batchv1alpha1.Job // with the status before it
-	s    *plan.Snapshot
-	p    *plan.Plan
-	ends []*corev1.Pod // of pods whose end the status records
-}
-
-// hasSucceeded says whether a status that was read later is the one that was to be written. It compares what is known of the pods.
-func (a *uncertainWrite) hasSucceeded(read *batchv1alpha1.JobStatus) bool {
-	status := a.p.Status
-	return status.State.Phase == read.State.Phase && status.Version == read.Version && status.RetryCount == read.RetryCount &&
-		apiequality.Semantic.DeepEqual(status.TaskRecords, read.TaskRecords)
-}
-
-// isStored says whether a status that was read later is the wanted one. Times have whole seconds in the API server.
-func (a *uncertainWrite) isStored(read *batchv1alpha1.JobStatus) bool {
-	wanted, err := json.Marshal(a.p.Status)
-	found, otherErr := json.Marshal(read)
-	return err == nil && otherErr == nil && bytes.Equal(wanted, found)
 }
 
 // refusalOf returns why the Job's spec cannot run, or nil. It is computed once for each change of the spec.

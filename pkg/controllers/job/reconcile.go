@@ -153,13 +153,8 @@ func (c *Controller) applyFirst(ctx context.Context, t *jobSync) error {
 
 // writeStatus writes the status that announces the plan.
 func (c *Controller) writeStatus(ctx context.Context, t *jobSync) error {
-	wait, mayAct, err := c.status.write(ctx, t.job, t.s, t.p, t.local)
-	t.wait = wait
-	switch {
-	case err != nil:
+	if err := c.status.write(ctx, t); err != nil {
 		return err
-	case !mayAct:
-		return errEnough
 	}
 	t.local.planned = t.job.Generation
 	return nil

@@ -1,7 +1,9 @@
 package job
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -34,42 +36,41 @@ type statusWriter struct {
 	podTracker  *ended.Tracker
 }
 
-// write writes the plan's status if it is time. It returns how long an unwritten status has to wait, if that is known. It also
-// returns whether the plan may be carried out.
-func (w *statusWriter) write(ctx context.Context, job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan, local *localState) (time.Duration, bool, error) {
-	if apiequality.Semantic.DeepEqual(&job.Status, p.Status) {
+// write writes the plan's status if it is time. Otherwise it sets how long the status has to wait, if that is known. It returns errEnough if
+// the plan may not be carried out yet.
+func (w *statusWriter) write(ctx context.Context, t *jobSync) error {
+	local, before := t.local, &t.job.Status
+	if apiequality.Semantic.DeepEqual(before, t.p.Status) {
 		local.unwritten = nil
-		w.forgetEnds(s, local)
-		return 0, true, nil
+		w.forgetEnds(t)
+		return nil
 	}
-	t := plan.TimingOf(s, &job.Status, p)
-	left := intervalOf(t.Interval, p) - s.Now.Sub(local.lastWrite)
+	timing := plan.TimingOf(t.s, before, t.p)
+	left := intervalOf(timing.Interval, t.p) - t.s.Now.Sub(local.lastWrite)
 	if local.unwritten == nil {
-		local.unwrittenSince = s.Now
+		local.unwrittenSince = t.s.Now
 	}
-	if t.Gathers {
-		left = max(left, worker.CountsInterval-s.Now.Sub(local.unwrittenSince))
+	if timing.Gathers {
+		left = max(left, worker.CountsInterval-t.s.Now.Sub(local.unwrittenSince))
 	}
-	if left > 0 || t.IsReport && !w.reports.MayWrite(w.worker, keyOf(job)) {
-		local.unwritten = plan.NewUnwritten(&job.Status, p.Status)
-		return max(left, 0), !t.BeforeActing, nil
-	}
-	changed, err := w.update(ctx, job, s, p, local)
-	switch {
-	case changed:
-		return 0, false, &staleError{"another client has changed the Job", plan.RetrySoon}
-	case err != nil && !p.IsFirst:
-		local.uncertain = &uncertainWrite{job: job, s: s, p: p}
-		if plan.RecordsEnds(s.Job) {
-			local.uncertain.ends = s.Ended
+	if left > 0 || timing.IsReport && !w.reports.MayWrite(w.worker, keyOf(t.job)) {
+		local.unwritten = plan.NewUnwritten(before, t.p.Status)
+		t.wait = max(left, 0)
+		if timing.BeforeActing {
+			return errEnough
 		}
-		return 0, false, err
-	case err != nil, p.IsFirst: // the write of the first status causes the next look
-		return plan.RetrySoon, false, err
+		return nil
 	}
-	w.forgetEnds(s, local)
-	w.emitEvents(job, s, p)
-	return 0, true, nil
+	if err := w.update(ctx, t); err != nil {
+		return err
+	}
+	if t.p.IsFirst { // its write causes the next look
+		t.wait = plan.RetrySoon
+		return errEnough
+	}
+	w.forgetEnds(t)
+	w.emitEvents(t)
+	return nil
 }
 
 // messageInterval is the least time between two status writes that change only the message.
@@ -89,68 +90,76 @@ func intervalOf(i plan.Interval, p *plan.Plan) time.Duration {
 	}
 }
 
-// update writes the status. It returns true if another client has changed the Job meanwhile.
-func (w *statusWriter) update(ctx context.Context, job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan, local *localState) (hasChanged bool, err error) {
-	p.Status.RunningOfMinimum = runningOfMinimum(p.Status)
-	changed := *job
-	changed.Status = *p.Status
-	updated, err := w.muster.BatchV1alpha1().Jobs(job.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
+// update writes the status.
+func (w *statusWriter) update(ctx context.Context, t *jobSync) error {
+	// The column READY. No plan contains it: it goes with each write, and never asks for one.
+	t.p.Status.RunningOfMinimum = fmt.Sprintf("%d/%d", t.p.Status.Running, t.p.Status.MinAvailable)
+	changed := *t.job
+	changed.Status = *t.p.Status
+	updated, err := w.muster.BatchV1alpha1().Jobs(t.job.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return true, nil
+		return &staleError{"another client has changed the Job", plan.RetrySoon}
 	case err != nil:
-		w.reportUnwritten(job, err, local)
-		return false, fmt.Errorf("writing the status: %w", err)
+		w.reportUnwritten(t.job, err, t.local)
+		if !t.p.IsFirst {
+			t.local.uncertain = t
+		}
+		return fmt.Errorf("writing the status: %w", err)
 	}
-	local.lastWrite, local.writeError, local.unwritten = s.Now, "", nil
-	w.count(ctx, job, s, p)
-	w.writtenJobs.Put(keyOf(job), updated)
-	return false, nil
+	t.local.lastWrite, t.local.writeError, t.local.unwritten = t.s.Now, "", nil
+	w.count(ctx, t)
+	w.writtenJobs.Put(keyOf(t.job), updated)
+	return nil
 }
 
-// runningOfMinimum is what the column READY shows. No plan contains it: it goes with each write, and never asks for one.
-func runningOfMinimum(status *batchv1alpha1.JobStatus) string {
-	return fmt.Sprintf("%d/%d", status.Running, status.MinAvailable)
-}
-
-// count counts the meaning of a written status, and logs it.
-func (w *statusWriter) count(ctx context.Context, job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan) {
+// count counts the meaning of a written status. It logs when a Job starts for the first time, and when it ends. The podgroup controller logs
+// when it is admitted.
+func (w *statusWriter) count(ctx context.Context, t *jobSync) {
+	job, before, now := t.job, &t.job.Status, t.p.Status
 	_, err := w.queues.Get(job.Spec.Queue)
-	w.instruments.wrote(s.Job, &job.Status, p, err == nil)
-	logMilestone(ctx, job, p.Status)
-}
-
-// logMilestone logs when a Job starts for the first time, and when it ends. The podgroup controller logs when it is admitted.
-func logMilestone(ctx context.Context, before *batchv1alpha1.Job, now *batchv1alpha1.JobStatus) {
+	w.instruments.wrote(t.s.Job, before, t.p, err == nil)
 	logger := klog.FromContext(ctx).V(1)
-	if before.Status.StartTime == nil && now.StartTime != nil {
-		logger.Info("Job started", "job", klog.KObj(before), "queue", before.Spec.Queue, "after", now.StartTime.Sub(before.CreationTimestamp.Time))
+	if before.StartTime == nil && now.StartTime != nil {
+		logger.Info("Job started", "job", klog.KObj(job), "queue", job.Spec.Queue, "after", now.StartTime.Sub(job.CreationTimestamp.Time))
 	}
-	if ended := phase.Ended(now.State.Phase); ended && !phase.Ended(before.Status.State.Phase) {
-		logger.Info("Job finished", "job", klog.KObj(before), "queue", before.Spec.Queue, "phase", now.State.Phase, "reason", now.State.Reason)
+	if phase.Ended(now.State.Phase) && !phase.Ended(before.State.Phase) {
+		logger.Info("Job finished", "job", klog.KObj(job), "queue", job.Spec.Queue, "phase", now.State.Phase, "reason", now.State.Reason)
 	}
 }
 
 // resolveUncertain finishes a write whose answer was lost, if the status that was read shows that the write succeeded. It forgets the pods whose
 // ends the status records, and emits the events of the write.
 func (w *statusWriter) resolveUncertain(ctx context.Context, read *batchv1alpha1.JobStatus, local *localState) {
-	a := local.uncertain
-	if a == nil || !a.hasSucceeded(read) {
+	t := local.uncertain
+	if t == nil || !hasWritten(t.p.Status, read) {
 		return
 	}
-	local.uncertain = nil
-	w.podTracker.Drop(a.s.Job.UID, a.ends)
-	if a.isStored(read) {
-		w.count(ctx, a.job, a.s, a.p)
-		w.emitEvents(a.job, a.s, a.p)
+	w.forgetEnds(t)
+	if isStored(t.p.Status, read) {
+		w.count(ctx, t)
+		w.emitEvents(t)
 	}
 }
 
+// hasWritten says whether a status that was read later is the wanted one. It compares what is known of the pods.
+func hasWritten(wanted, read *batchv1alpha1.JobStatus) bool {
+	return wanted.State.Phase == read.State.Phase && wanted.Version == read.Version && wanted.RetryCount == read.RetryCount &&
+		apiequality.Semantic.DeepEqual(wanted.TaskRecords, read.TaskRecords)
+}
+
+// isStored says whether a status that was read later is the wanted one. Times have whole seconds in the API server.
+func isStored(wanted, read *batchv1alpha1.JobStatus) bool {
+	want, err := json.Marshal(wanted)
+	found, otherErr := json.Marshal(read)
+	return err == nil && otherErr == nil && bytes.Equal(want, found)
+}
+
 // forgetEnds forgets how gone or going pods ended, if the status records it now.
-func (w *statusWriter) forgetEnds(s *plan.Snapshot, local *localState) {
-	local.uncertain = nil
-	if plan.RecordsEnds(s.Job) {
-		w.podTracker.Drop(s.Job.UID, s.Ended)
+func (w *statusWriter) forgetEnds(t *jobSync) {
+	t.local.uncertain = nil
+	if plan.RecordsEnds(t.s.Job) {
+		w.podTracker.Drop(t.s.Job.UID, t.s.Ended)
 	}
 }
 
