@@ -50,7 +50,7 @@ func (c *Controller) deletePods(ctx context.Context, t *jobSync) error {
 	if err != nil {
 		t.local.deletions = nil
 	}
-	t.unfinished = t.unfinished || !all
+	t.local.unfinished = !all
 	return err
 }
 
@@ -68,7 +68,7 @@ func (c *Controller) findMissing(ctx context.Context, t *jobSync) error {
 func (c *Controller) createPods(ctx context.Context, t *jobSync) error {
 	all, err := c.pods.create(ctx, t.acting, t.group, t.local, newCreation(t.missing, t.priorities, t.p.Stage.Gang(&t.acting.Spec)))
 	t.local.noteCreation(err, c.cfg.Clock.Now())
-	t.unfinished = t.unfinished || !all
+	t.local.unfinished = t.local.unfinished || !all
 	return err
 }
 
@@ -94,7 +94,7 @@ func (o *objects) deleteExpired(ctx context.Context, t *jobSync) error {
 
 // keepTurn has the Job synced again if pods are left to create or delete.
 func (c *Controller) keepTurn(_ context.Context, t *jobSync) error {
-	t.local.unfinished = t.failed == nil && t.unfinished
+	t.local.unfinished = t.local.unfinished && t.failed == nil
 	if t.local.unfinished && !c.turns.Waits(keyOf(t.acting)) {
 		c.worker.Enqueue(keyOf(t.acting)) // its turn goes on
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -41,11 +42,14 @@ type commandClient struct {
 type commands struct {
 	// next is the oldest Command that has not been executed. It is nil if there is none, or while the one before still exists. The status
 	// remembers one Command only.
-	next *busv1alpha1.Command
-	// done are Commands that only need to be deleted: they were executed, or never can be.
-	done []*busv1alpha1.Command
-	// refused says why a Command can never be executed.
-	refused map[types.UID]string
+	next    *busv1alpha1.Command
+	settled []settledCommand
+}
+
+// settledCommand is a Command that only needs to be deleted. It was executed, or it never can be: refusal says why.
+type settledCommand struct {
+	*busv1alpha1.Command
+	refusal string
 }
 
 // of returns the Commands for a Job.
@@ -56,14 +60,14 @@ func (c *commandClient) of(job *batchv1alpha1.Job) *commands {
 		switch {
 		case string(command.UID) == job.Status.HandledCommand:
 			handled = true
-			o.done = append(o.done, command)
+			o.settle(command, "")
 		case command.DeletionTimestamp != nil:
 		case plan.IsDeleted(job):
-			o.refuse(command, "the job is being deleted")
+			o.settle(command, "the job is being deleted")
 		case command.TargetObject.UID != job.UID:
-			o.refuse(command, fmt.Sprintf("it is for another job of this name, with UID %s", command.TargetObject.UID))
+			o.settle(command, fmt.Sprintf("it is for another job of this name, with UID %s", command.TargetObject.UID))
 		case !slices.Contains(commanded, busv1alpha1.Action(command.Action)):
-			o.refuse(command, fmt.Sprintf("a job knows no action %q: use one of %v", command.Action, commanded))
+			o.settle(command, fmt.Sprintf("a job knows no action %q: use one of %v", command.Action, commanded))
 		case o.next == nil:
 			o.next = command
 		}
@@ -74,12 +78,8 @@ func (c *commandClient) of(job *batchv1alpha1.Job) *commands {
 	return o
 }
 
-func (o *commands) refuse(command *busv1alpha1.Command, why string) {
-	o.done = append(o.done, command)
-	if o.refused == nil {
-		o.refused = map[types.UID]string{}
-	}
-	o.refused[command.UID] = why
+func (o *commands) settle(command *busv1alpha1.Command, refusal string) {
+	o.settled = append(o.settled, settledCommand{command, refusal})
 }
 
 // commandsFor returns the Commands that name the Job with that key, oldest first.
@@ -93,34 +93,35 @@ func (c *commandClient) commandsFor(key string) []*busv1alpha1.Command {
 const commandsPerSync = 30
 
 // deleteSettled deletes Commands that are settled, and reports why some of them were refused. It leaves the rest to another sync.
-func (c *commandClient) deleteSettled(ctx context.Context, job *batchv1alpha1.Job, o *commands, local *localState) error {
+func (c *commandClient) deleteSettled(ctx context.Context, t *jobSync) error {
 	asked, left := sets.New[types.UID](), commandsPerSync
-	for _, command := range o.done {
+	for _, command := range t.commands.settled {
 		switch {
-		case local.commands.Has(command.UID):
+		case t.local.commands.Has(command.UID):
 		case left == 0:
-			c.enqueue(keyOf(job))
+			c.enqueue(keyOf(t.job))
 			continue
 		default:
 			left--
-			if err := c.deleteDone(ctx, job, command, o); err != nil {
+			if err := c.settle(ctx, command, t.job); err != nil {
 				return err
 			}
 		}
 		asked.Insert(command.UID)
 	}
-	local.commands = asked
+	t.local.commands = asked
 	return nil
 }
 
-// deleteDone deletes a settled Command.
-func (c *commandClient) deleteDone(ctx context.Context, job *batchv1alpha1.Job, command *busv1alpha1.Command, o *commands) error {
-	if err := c.deleteCommand(ctx, command); err != nil {
-		return err
+// settle deletes a Command. If it was refused, an event on an object says why.
+func (c *commandClient) settle(ctx context.Context, command settledCommand, on runtime.Object) error {
+	err := c.muster.BusV1alpha1().Commands(command.Namespace).Delete(ctx, command.Name, *metav1.NewPreconditionDeleteOptions(string(command.UID)))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting Command %s: %w", command.Name, err)
 	}
-	if why, refused := o.refused[command.UID]; refused {
+	if command.refusal != "" {
 		c.instruments.commands.WithLabelValues("ignored").Inc()
-		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored, "Command %s is not executed: %s", command.Name, why)
+		c.recorder.Eventf(on, corev1.EventTypeWarning, eventCommandIgnored, "Command %s is not executed: %s", command.Name, command.refusal)
 	}
 	return nil
 }
@@ -130,16 +131,6 @@ func (c *commandClient) deleteDone(ctx context.Context, job *batchv1alpha1.Job, 
 func (c *commandClient) isStillAsked(ctx context.Context, command *busv1alpha1.Command) bool {
 	current, err := c.muster.BusV1alpha1().Commands(command.Namespace).Get(ctx, command.Name, metav1.GetOptions{})
 	return err == nil && current.UID == command.UID && current.DeletionTimestamp == nil
-}
-
-func (c *commandClient) deleteCommand(ctx context.Context, command *busv1alpha1.Command) error {
-	err := c.muster.BusV1alpha1().Commands(command.Namespace).Delete(ctx, command.Name, metav1.DeleteOptions{
-		Preconditions: metav1.NewUIDPreconditions(string(command.UID)),
-	})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting Command %s: %w", command.Name, err)
-	}
-	return nil
 }
 
 // drop deletes the Commands for a Job that does not exist, and reports that by events on them. It asks the API server about that
@@ -154,12 +145,9 @@ func (c *commandClient) drop(ctx context.Context, namespace, name string) error 
 		return err
 	}
 	for _, command := range commands[:min(commandsPerSync, len(commands))] {
-		if err := c.deleteCommand(ctx, command); err != nil {
+		if err := c.settle(ctx, settledCommand{command, "there is no job " + name}, command); err != nil {
 			return err
 		}
-		c.instruments.commands.WithLabelValues("ignored").Inc()
-		c.recorder.Eventf(command, corev1.EventTypeWarning, eventCommandIgnored,
-			"Command %s is not executed: there is no job %s", command.Name, name)
 	}
 	if len(commands) > commandsPerSync {
 		c.enqueue(namespace + "/" + name)

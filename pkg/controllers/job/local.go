@@ -139,8 +139,6 @@ type jobSync struct {
 	priorities []int32
 	// halted says that nothing more is created.
 	halted bool
-	// unfinished says that pods are left to create or delete.
-	unfinished bool
 	// failed is the first error that the status tells of.
 	failed error
 	// wait is the time until the next sync; 0 if only an event causes one.

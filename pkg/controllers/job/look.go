@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/phase"
@@ -19,20 +17,23 @@ import (
 	"github.com/muster-sched/muster/pkg/job/startup"
 )
 
-// errEndUnknown says that a pod is gone and that the informer's handlers have not seen yet how it ended.
-var errEndUnknown = errors.New("the event of a pod that is gone is still to come")
-
-// takeSnapshot reads the Job and its objects. It returns errEndUnknown if the end of a pod will be known in a moment.
-func (c *Controller) takeSnapshot(ctx context.Context, stored *batchv1alpha1.Job, next *busv1alpha1.Command, local *localState) (*plan.Snapshot, error) {
-	job := defaults.Job(stored, c.cfg.SchedulerName)
-	s := &plan.Snapshot{Job: job, Command: next, Dependency: c.cfg.DependencyCondition, RestartBackoff: c.cfg.RestartBackoff,
+// takeSnapshot reads the Job and its objects, once the informers show the controller's own writes.
+func (c *Controller) takeSnapshot(ctx context.Context, t *jobSync) error {
+	if err := c.written.EnsureReady(nameOf(t.job)); err != nil {
+		// The informer shows the last write soon, which brings the Job back here. The pause is for a Job that was deleted again before it
+		// was seen.
+		return &staleError{err.Error(), plan.RetrySoon}
+	}
+	job, local := defaults.Job(t.job, c.cfg.SchedulerName), t.local
+	t.commands = c.commands.of(t.job)
+	s := &plan.Snapshot{Job: job, Command: t.commands.next, Dependency: c.cfg.DependencyCondition, RestartBackoff: c.cfg.RestartBackoff,
 		SpecChanged: local.planned != 0 && local.planned != job.Generation, Now: c.cfg.Clock.Now()}
 	if err := c.lookAtPods(ctx, s, local); err != nil {
-		return nil, err
+		return err
 	}
 	foreign, err := c.lookAtGroup(s, local)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !phase.Ended(job.Status.State.Phase) {
 		s.Claims = c.objects.surveyClaims(job)
@@ -41,7 +42,8 @@ func (c *Controller) takeSnapshot(ctx context.Context, stored *batchv1alpha1.Job
 	s.SpecMark = local.specMark
 	s.Controlled = controlled(s, &local.plugins)
 	s.Complete(local.unwritten)
-	return s, nil
+	t.s, local.unfinished = s, false // it keeps its turn if it comes to act
+	return nil
 }
 
 // lookForBlockers adds what the Job waits for or lacks, the most important first.
@@ -69,13 +71,14 @@ func (c *Controller) lookForBlockers(s *plan.Snapshot, foreign *plan.Finding, lo
 	s.Block(c.waitingFor(s), plan.BlocksNothing, plan.WhilePending)
 }
 
-// lookAtPods adds the Job's pods to the snapshot.
+// lookAtPods adds the Job's pods to the snapshot. It returns a staleError if a pod is gone, and the informer's handlers have not seen yet how it
+// ended. Their event brings the Job back here.
 func (c *Controller) lookAtPods(ctx context.Context, s *plan.Snapshot, local *localState) error {
 	pods := c.pods.of(s.Job)
 	c.status.resolveUncertain(ctx, &s.Job.Status, local)
 	ended, known := c.podTracker.Look(s.Job.UID, pods)
 	if !known && plan.NeedsEnds(s.Job) {
-		return errEndUnknown
+		return &staleError{"the event of a pod that is gone is still to come", plan.RetrySoon}
 	}
 	s.Pods, s.Ended = pods, ended
 	if plan.OrPending(s.Job.Status.State.Phase) == batchv1alpha1.Pending {

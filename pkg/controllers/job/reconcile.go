@@ -36,8 +36,8 @@ var errEnough = errors.New("nothing more is to do")
 // steps are the steps of a sync, in order. Nothing is created or deleted before the status that announces it is written.
 func (c *Controller) steps() []step {
 	return []step{
-		{do: c.takeLook},
-		{do: c.deleteCommands},
+		{do: c.takeSnapshot},
+		{do: c.commands.deleteSettled},
 		{do: makePlan},
 		{when: (*jobSync).hasCause, do: c.confirm},
 		{when: (*jobSync).hasObjects, do: c.applyFirst},
@@ -93,22 +93,6 @@ func (c *Controller) conclude(t *jobSync) (time.Duration, error) {
 		t.wait = plan.Soonest(t.wait, plan.RetrySoon)
 	}
 	return t.wait, nil
-}
-
-// takeLook takes the snapshot.
-func (c *Controller) takeLook(ctx context.Context, t *jobSync) (err error) {
-	t.commands = c.commands.of(t.job)
-	t.s, err = c.takeSnapshot(ctx, t.job, t.commands.next, t.local)
-	if errors.Is(err, errEndUnknown) {
-		return &staleError{err.Error(), plan.RetrySoon} // the informer's event brings the Job back here
-	}
-	t.local.unfinished = false // it keeps its turn if it comes to act
-	return err
-}
-
-// deleteCommands deletes Commands that are settled.
-func (c *Controller) deleteCommands(ctx context.Context, t *jobSync) error {
-	return c.commands.deleteSettled(ctx, t.job, t.commands, t.local)
 }
 
 // makePlan makes the plan.
@@ -181,7 +165,10 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 		return 0, nil
 	}
 	local := c.localStates.of(key, job.UID)
-	after, err := c.look(ctx, owner, job, local)
+	after, err := c.reconcile(ctx, job, local)
+	if !local.unfinished {
+		c.turns.Leave(key)
+	}
 	if early := (*staleError)(nil); errors.As(err, &early) {
 		return plan.Soonest(after, c.again(ctx, job, early, &local.retries)), nil
 	}
@@ -198,20 +185,6 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	return after, nil
 }
 
-// look syncs the Job once the informers show the controller's own writes.
-func (c *Controller) look(ctx context.Context, owner types.NamespacedName, job *batchv1alpha1.Job, local *localState) (time.Duration, error) {
-	if err := c.written.EnsureReady(owner); err != nil {
-		// The informer shows the last write soon, which brings the Job back here. The pause is for a Job that was deleted again before it
-		// was seen.
-		return 0, &staleError{err.Error(), plan.RetrySoon}
-	}
-	after, err := c.reconcile(ctx, job, local)
-	if !local.unfinished {
-		c.turns.Leave(keyOf(job))
-	}
-	return after, err
-}
-
 func (c *Controller) forget(owner types.NamespacedName, key string) {
 	c.turns.Leave(key)
 	c.objects.slowSecrets.forget(key)
@@ -223,17 +196,15 @@ func (c *Controller) forget(owner types.NamespacedName, key string) {
 // report turns an API error into a reason, a message and an event. It returns the error if the sync is to be repeated after a pause.
 func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState) error {
 	switch {
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// The Job is about to be deleted with its namespace.
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // the Job is about to be deleted with its namespace
 		return nil
 	case apierrors.IsConflict(err):
 		return &staleError{err.Error(), conflictPause}
+	case errors.As(err, new(*plugin.SlowSecret)): // the Job is looked at again when it is made
+		return nil
 	}
 	if early := (*staleError)(nil); errors.As(err, &early) {
 		return early
-	}
-	if slow := (*plugin.SlowSecret)(nil); errors.As(err, &slow) {
-		return nil // the Job is looked at again when it is made
 	}
 	problem := problemIn(err)
 	if problem == nil {
