@@ -83,7 +83,7 @@ func (o *objects) nameClaims(ctx context.Context, job *batchv1alpha1.Job) error 
 // makeClaim makes the claim of a volume. It belongs to the Job and goes with it.
 func (o *objects) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volume *batchv1alpha1.VolumeSpec) error {
 	kind, name := o.kinds.claims, volumes.ClaimName(job, volume)
-	live, err := kind.create(ctx, &corev1.PersistentVolumeClaim{
+	live, err := kind.client(job.Namespace).Create(ctx, &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      name,
 			Namespace: job.Namespace,
@@ -94,16 +94,16 @@ func (o *objects) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volume 
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)},
 		},
 		Spec: *volume.VolumeClaim.DeepCopy(),
-	})
+	}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		if live, err = kind.get(ctx, job.Namespace, name); err == nil && !metav1.IsControlledBy(live, job) {
+		if live, err = kind.client(job.Namespace).Get(ctx, name, metav1.GetOptions{}); err == nil && !metav1.IsControlledBy(live, job) {
 			return errClaimTaken
 		}
 	}
 	if err != nil {
 		return err
 	}
-	o.written.WroteAt(nameOf(job), job.UID, kind.resource(), live.GetResourceVersion())
+	o.written.WroteAt(nameOf(job), job.UID, kind.resource, live.GetResourceVersion())
 	return nil
 }
 

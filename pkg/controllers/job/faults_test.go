@@ -83,13 +83,13 @@ func (d *desk) mirrors() {
 	replace(d.t, d.commands.index, commands)
 	services, err := d.kube.CoreV1().Services("").List(ctx, all)
 	require.NoError(d.t, err)
-	replace(d.t, d.objects.kinds.services.watched().GetIndexer(), services)
+	replace(d.t, d.objects.kinds.services.informer.GetIndexer(), services)
 	configMaps, err := d.kube.CoreV1().ConfigMaps("").List(ctx, all)
 	require.NoError(d.t, err)
-	replace(d.t, d.objects.kinds.configMaps.watched().GetIndexer(), configMaps)
+	replace(d.t, d.objects.kinds.configMaps.informer.GetIndexer(), configMaps)
 	claims, err := d.kube.CoreV1().PersistentVolumeClaims("").List(ctx, all)
 	require.NoError(d.t, err)
-	replace(d.t, d.objects.kinds.claims.watched().GetIndexer(), claims)
+	replace(d.t, d.objects.kinds.claims.informer.GetIndexer(), claims)
 }
 
 func replace(t *testing.T, index cache.Indexer, list runtime.Object) {
@@ -175,7 +175,7 @@ func (d *desk) livesAndIsAborted() {
 	goesTo(batchv1alpha1.Running)
 	assert.Len(d.t, d.pods.index.List(), 2)
 	assert.Len(d.t, d.groups.List(), 1)
-	assert.Len(d.t, d.objects.kinds.claims.watched().GetIndexer().List(), 1)
+	assert.Len(d.t, d.objects.kinds.claims.informer.GetIndexer().List(), 1)
 	d.shows(commandFor(d.job(), "abort", busv1alpha1.AbortJobAction))
 	goesTo(batchv1alpha1.Aborted)
 	assert.Equal(d.t, []batchv1alpha1.JobPhase{batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Aborting, batchv1alpha1.Aborted}, phases)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,23 +20,10 @@ import (
 )
 
 // kind gives access to the objects of one kind that Jobs own beside their pods.
-type kind interface {
-	resource() schema.GroupResource
-	get(ctx context.Context, namespace, name string) (plugin.Object, error)
-	create(ctx context.Context, object plugin.Object) (plugin.Object, error)
-	update(ctx context.Context, object plugin.Object) (plugin.Object, error)
-	delete(ctx context.Context, object plugin.Object) error
-}
-
-// watchedKind is a kind that an informer shows.
-type watchedKind interface {
-	kind
-	// watched is the informer.
-	watched() cache.SharedIndexInformer
-	// cached returns the object as the informer shows it, or nil.
-	cached(namespace, name string) plugin.Object
-	// ownedBy returns the objects that the Job with that UID controls, as the informer shows them.
-	ownedBy(uid types.UID) []plugin.Object
+type kind struct {
+	resource schema.GroupResource
+	informer cache.SharedIndexInformer // nil if the objects are not watched
+	client   func(namespace string) client[plugin.Object]
 }
 
 // client is the common part of the typed clients of all kinds.
@@ -46,52 +34,24 @@ type client[T any] interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
-// kindOf implements kind with a typed client.
-type kindOf[T plugin.Object] struct {
-	group  schema.GroupResource
-	client func(namespace string) client[T]
+// untyped makes a typed client one of objects. It returns nil in place of the empty object that comes with an error.
+type untyped[T plugin.Object] struct{ client[T] }
+
+// Get reads an object.
+func (c untyped[T]) Get(ctx context.Context, name string, options metav1.GetOptions) (plugin.Object, error) {
+	return orNil(c.client.Get(ctx, name, options))
 }
 
-// watchedKindOf implements watchedKind with a typed client and an informer.
-type watchedKindOf[T plugin.Object] struct {
-	kindOf[T]
-	informer cache.SharedIndexInformer
+// Create creates an object, which is a T.
+func (c untyped[T]) Create(ctx context.Context, object plugin.Object, options metav1.CreateOptions) (plugin.Object, error) {
+	return orNil(c.client.Create(ctx, object.(T), options))
 }
 
-func (k *kindOf[T]) resource() schema.GroupResource            { return k.group }
-func (k *watchedKindOf[T]) watched() cache.SharedIndexInformer { return k.informer }
-
-func (k *watchedKindOf[T]) cached(namespace, name string) plugin.Object {
-	object, exists, err := k.informer.GetIndexer().GetByKey(namespace + "/" + name)
-	if err != nil || !exists {
-		return nil
-	}
-	return object.(T)
+// Update updates an object, which is a T.
+func (c untyped[T]) Update(ctx context.Context, object plugin.Object, options metav1.UpdateOptions) (plugin.Object, error) {
+	return orNil(c.client.Update(ctx, object.(T), options))
 }
 
-func (k *watchedKindOf[T]) ownedBy(uid types.UID) []plugin.Object {
-	return indexed[plugin.Object](k.informer.GetIndexer(), byOwningJob, string(uid))
-}
-
-func (k *kindOf[T]) get(ctx context.Context, namespace, name string) (plugin.Object, error) {
-	return orNil(k.client(namespace).Get(ctx, name, metav1.GetOptions{}))
-}
-
-func (k *kindOf[T]) create(ctx context.Context, object plugin.Object) (plugin.Object, error) {
-	return orNil(k.client(object.GetNamespace()).Create(ctx, object.(T), metav1.CreateOptions{}))
-}
-
-func (k *kindOf[T]) update(ctx context.Context, object plugin.Object) (plugin.Object, error) {
-	return orNil(k.client(object.GetNamespace()).Update(ctx, object.(T), metav1.UpdateOptions{}))
-}
-
-func (k *kindOf[T]) delete(ctx context.Context, object plugin.Object) error {
-	return k.client(object.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{
-		Preconditions: metav1.NewUIDPreconditions(string(object.GetUID())),
-	})
-}
-
-// orNil returns nil in place of the empty object that comes with an error.
 func orNil[T plugin.Object](object T, err error) (plugin.Object, error) {
 	if err != nil {
 		return nil, err
@@ -99,14 +59,34 @@ func orNil[T plugin.Object](object T, err error) (plugin.Object, error) {
 	return object, nil
 }
 
-// core is a resource of the core API.
-func core(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
+// cached returns the object as the informer shows it, or nil.
+func (k *kind) cached(namespace, name string) plugin.Object {
+	object, exists, err := k.informer.GetIndexer().GetByKey(namespace + "/" + name)
+	if err != nil || !exists {
+		return nil
+	}
+	return object.(plugin.Object)
+}
+
+// ownedBy returns the objects that the Job with that UID controls, as the informer shows them.
+func (k *kind) ownedBy(uid types.UID) []plugin.Object {
+	return indexed[plugin.Object](k.informer.GetIndexer(), byOwningJob, string(uid))
+}
+
+// delete deletes an object as it was seen. It returns no error if it is gone.
+func (k *kind) delete(ctx context.Context, object plugin.Object) error {
+	err := k.client(object.GetNamespace()).Delete(ctx, object.GetName(), *metav1.NewPreconditionDeleteOptions(string(object.GetUID())))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting the %s %s: %w", k.resource.Resource, object.GetName(), err)
+	}
+	return nil
+}
 
 // kinds are the kinds of objects that plugins make, of claims, and of the bindings for rights on Secrets.
 type kinds struct {
-	services, configMaps, policies, bindings, claims watchedKind
+	services, configMaps, policies, bindings, claims *kind
 	// secrets are not watched: to list Secrets, this process would need a right on every Secret.
-	secrets kind
+	secrets *kind
 	// informers show only objects that plugins make and that carry a Job's name. The controller starts them itself: other controllers that
 	// want to see Services must not find these.
 	informers informers.SharedInformerFactory
@@ -119,36 +99,35 @@ func newKinds(kube kubernetes.Interface, shared informers.SharedInformerFactory)
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = batchv1alpha1.JobNameKey }))
 	return &kinds{
 		informers: own,
-		services: watchedBy(own.Core().V1().Services().Informer(), core("services"),
+		services: kindOf(corev1.Resource("services"), own.Core().V1().Services().Informer(),
 			func(ns string) client[*corev1.Service] { return kube.CoreV1().Services(ns) }),
-		configMaps: watchedBy(own.Core().V1().ConfigMaps().Informer(), core("configmaps"),
+		configMaps: kindOf(corev1.Resource("configmaps"), own.Core().V1().ConfigMaps().Informer(),
 			func(ns string) client[*corev1.ConfigMap] { return kube.CoreV1().ConfigMaps(ns) }),
-		policies: watchedBy(own.Networking().V1().NetworkPolicies().Informer(),
-			schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"},
+		policies: kindOf(networkingv1.Resource("networkpolicies"), own.Networking().V1().NetworkPolicies().Informer(),
 			func(ns string) client[*networkingv1.NetworkPolicy] { return kube.NetworkingV1().NetworkPolicies(ns) }),
-		bindings: watchedBy(own.Rbac().V1().RoleBindings().Informer(), schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"},
+		bindings: kindOf(rbacv1.Resource("rolebindings"), own.Rbac().V1().RoleBindings().Informer(),
 			func(ns string) client[*rbacv1.RoleBinding] { return kube.RbacV1().RoleBindings(ns) }),
-		claims: watchedBy(shared.Core().V1().PersistentVolumeClaims().Informer(), core("persistentvolumeclaims"),
+		claims: kindOf(corev1.Resource("persistentvolumeclaims"), shared.Core().V1().PersistentVolumeClaims().Informer(),
 			func(ns string) client[*corev1.PersistentVolumeClaim] { return kube.CoreV1().PersistentVolumeClaims(ns) }),
-		secrets: &kindOf[*corev1.Secret]{core("secrets"), func(ns string) client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) }},
+		secrets: kindOf(corev1.Resource("secrets"), nil, func(ns string) client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) }),
 	}
 }
 
-// watchedBy is the kind of a resource that the informer shows.
-func watchedBy[T plugin.Object](informer cache.SharedIndexInformer, resource schema.GroupResource, of func(ns string) client[T]) watchedKind {
-	return &watchedKindOf[T]{kindOf[T]{resource, of}, informer}
+// kindOf is the kind of a resource with a typed client. informer is nil if it is not watched.
+func kindOf[T plugin.Object](resource schema.GroupResource, informer cache.SharedIndexInformer, typed func(ns string) client[T]) *kind {
+	return &kind{resource, informer, func(ns string) client[plugin.Object] { return untyped[T]{typed(ns)} }}
 }
 
 // ofPlugins are the kinds of the objects that plugins make, or need, and that are watched.
-func (k *kinds) ofPlugins() []watchedKind {
-	return []watchedKind{k.services, k.configMaps, k.policies, k.bindings}
+func (k *kinds) ofPlugins() []*kind {
+	return []*kind{k.services, k.configMaps, k.policies, k.bindings}
 }
 
 // all are the kinds of all objects that are watched.
-func (k *kinds) all() []watchedKind { return append(k.ofPlugins(), k.claims) }
+func (k *kinds) all() []*kind { return append(k.ofPlugins(), k.claims) }
 
 // of returns the kind of an object that a plugin wants.
-func (k *kinds) of(object plugin.Object) (kind, error) {
+func (k *kinds) of(object plugin.Object) (*kind, error) {
 	switch object.(type) {
 	case *corev1.Service:
 		return k.services, nil

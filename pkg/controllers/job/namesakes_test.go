@@ -105,7 +105,7 @@ func TestAnObjectOfAnotherOwnerIsLeftAlone(t *testing.T) {
 			}
 			d.shows(theirs)
 			if !isShown {
-				require.NoError(t, d.objects.kinds.services.watched().GetIndexer().Delete(theirs))
+				require.NoError(t, d.objects.kinds.services.informer.GetIndexer().Delete(theirs))
 			}
 			require.NoError(t, d.settles())
 			live, err := d.kube.CoreV1().Services(job.Namespace).Get(t.Context(), "j", metav1.GetOptions{})

@@ -56,7 +56,7 @@ type pluginState struct {
 
 // applied identifies an object that plugins want.
 type applied struct {
-	kind kind
+	kind *kind
 	name string
 }
 
@@ -130,14 +130,14 @@ func (o *objects) applyObjects(ctx context.Context, job *batchv1alpha1.Job, ps *
 			return err
 		}
 		var live plugin.Object
-		if watched, isWatched := kind.(watchedKind); isWatched {
-			live = watched.cached(job.Namespace, object.GetName())
+		if kind.informer != nil {
+			live = kind.cached(job.Namespace, object.GetName())
 		} else if live, err = secrets.live(object.GetName()); err != nil {
 			return err
 		}
 		live, err = o.applyObject(ctx, job, kind, live, object)
 		if err != nil {
-			return fmt.Errorf("applying the %s %s: %w", kind.resource().Resource, object.GetName(), err)
+			return fmt.Errorf("applying the %s %s: %w", kind.resource.Resource, object.GetName(), err)
 		}
 		done[applied{kind, object.GetName()}] = live.GetResourceVersion()
 	}
@@ -171,12 +171,10 @@ func (o *objects) objectsOf(job *batchv1alpha1.Job, set *plugins.Set, secrets *s
 // isApplied says whether all watched objects exist in the form in which they were applied.
 func isApplied(job *batchv1alpha1.Job, ps *pluginState) bool {
 	for object, version := range ps.applied {
-		kind, isWatched := object.kind.(watchedKind)
-		if !isWatched {
+		if object.kind.informer == nil {
 			continue
 		}
-		live := kind.cached(job.Namespace, object.name)
-		if live == nil || live.GetResourceVersion() != version {
+		if live := object.kind.cached(job.Namespace, object.name); live == nil || live.GetResourceVersion() != version {
 			return false
 		}
 	}
@@ -184,11 +182,11 @@ func isApplied(job *batchv1alpha1.Job, ps *pluginState) bool {
 }
 
 // applyObject creates an object if live is nil, or updates the live one if it differs.
-func (o *objects) applyObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, live, wanted plugin.Object) (plugin.Object, error) {
+func (o *objects) applyObject(ctx context.Context, job *batchv1alpha1.Job, kind *kind, live, wanted plugin.Object) (plugin.Object, error) {
 	if live == nil {
-		created, err := kind.create(ctx, wanted)
+		created, err := kind.client(job.Namespace).Create(ctx, wanted, metav1.CreateOptions{})
 		if err == nil {
-			o.written.WroteAt(nameOf(job), job.UID, kind.resource(), created.GetResourceVersion())
+			o.written.WroteAt(nameOf(job), job.UID, kind.resource, created.GetResourceVersion())
 			return created, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
@@ -205,19 +203,19 @@ func (o *objects) applyObject(ctx context.Context, job *batchv1alpha1.Job, kind 
 }
 
 // checkObject reads the existing object that blocks the wanted one.
-func (o *objects) checkObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, wanted plugin.Object) (plugin.Object, error) {
-	live, err := kind.get(ctx, job.Namespace, wanted.GetName())
+func (o *objects) checkObject(ctx context.Context, job *batchv1alpha1.Job, kind *kind, wanted plugin.Object) (plugin.Object, error) {
+	live, err := kind.client(job.Namespace).Get(ctx, wanted.GetName(), metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	if secret, isSecret := live.(*corev1.Secret); isSecret && metav1.IsControlledBy(secret, job) {
 		// Another replica has just made it. Its key is the one to keep, not ours: read all again.
-		return nil, apierrors.NewConflict(kind.resource(), secret.Name, errors.New("it was made meanwhile"))
+		return nil, apierrors.NewConflict(kind.resource, secret.Name, errors.New("it was made meanwhile"))
 	}
 	return live, nil
 }
 
-func (o *objects) refreshObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, live, wanted plugin.Object) (plugin.Object, error) {
+func (o *objects) refreshObject(ctx context.Context, job *batchv1alpha1.Job, kind *kind, live, wanted plugin.Object) (plugin.Object, error) {
 	changed, err := plugins.Refresh(live, wanted)
 	if err != nil {
 		return nil, err
@@ -235,11 +233,11 @@ func (o *objects) refreshObject(ctx context.Context, job *batchv1alpha1.Job, kin
 	if changed == nil || live.GetDeletionTimestamp() != nil {
 		return live, nil
 	}
-	updated, err := kind.update(ctx, changed)
+	updated, err := kind.client(job.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, err
 	}
-	o.written.WroteAt(nameOf(job), job.UID, kind.resource(), updated.GetResourceVersion())
+	o.written.WroteAt(nameOf(job), job.UID, kind.resource, updated.GetResourceVersion())
 	return updated, nil
 }
 
@@ -252,12 +250,8 @@ func (o *objects) deleteAll(ctx context.Context, t *jobSync) error {
 			continue // they give the right to delete the Secrets
 		}
 		for _, object := range kind.ownedBy(job.UID) {
-			if object.GetDeletionTimestamp() != nil {
-				continue
-			}
-			err := kind.delete(ctx, object)
-			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				failed = cmp.Or(failed, fmt.Errorf("deleting the %s %s: %w", kind.resource().Resource, object.GetName(), err))
+			if object.GetDeletionTimestamp() == nil {
+				failed = cmp.Or(failed, kind.delete(ctx, object))
 			}
 		}
 	}

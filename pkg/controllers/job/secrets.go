@@ -135,12 +135,12 @@ func (r *secretReader) get(name string) (plugin.Object, error) {
 // readSecret reads the Secret of that name; nil if there is none. This process has no right to it while its RoleBinding is new. Nor has it one
 // when the binding is gone and the informer still shows it. Both return a staleError. After rightTime a refusal is an error.
 func (o *objects) readSecret(ctx context.Context, namespace, name string) (plugin.Object, error) {
-	live, err := o.kinds.secrets.get(ctx, namespace, name)
+	live, err := o.kinds.secrets.client(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case apierrors.IsForbidden(err):
-		binding, bindingErr := o.kinds.bindings.get(ctx, namespace, name)
+		binding, bindingErr := o.kinds.bindings.client(namespace).Get(ctx, name, metav1.GetOptions{})
 		isGone := apierrors.IsNotFound(bindingErr)
 		if isGone || bindingErr == nil && o.clock.Now().Sub(binding.GetCreationTimestamp().Time) < rightTime {
 			return nil, &staleError{fmt.Sprintf("RoleBinding %s has no effect: %v", name, err), rightPause}
@@ -175,11 +175,14 @@ func (o *objects) checkSecrets(ctx context.Context, job *batchv1alpha1.Job, ps *
 func (o *objects) deleteSecrets(ctx context.Context, job *batchv1alpha1.Job) error {
 	for _, binding := range o.kinds.bindings.ownedBy(job.UID) {
 		live, err := o.readSecret(ctx, job.Namespace, binding.GetName())
-		if live != nil && metav1.IsControlledBy(live, job) && live.GetDeletionTimestamp() == nil {
-			err = o.kinds.secrets.delete(ctx, live)
-		}
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err != nil {
 			return fmt.Errorf("deleting the secrets %s: %w", binding.GetName(), err)
+		}
+		if live == nil || !metav1.IsControlledBy(live, job) || live.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if err := o.kinds.secrets.delete(ctx, live); err != nil {
+			return err
 		}
 	}
 	return nil

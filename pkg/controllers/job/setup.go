@@ -53,7 +53,7 @@ func (c *Controller) addParts(cfg *Config) {
 		groupResource: cfg.MusterInformers.Scheduling().V1beta1().PodGroups().Informer().GetStore(),
 	}
 	for _, kind := range kinds.all() {
-		stores[kind.resource()] = kind.watched().GetStore()
+		stores[kind.resource] = kind.informer.GetStore()
 	}
 	c.written = consistency.NewConsistencyStore(stores)
 	c.defaults = &podDefaults{
@@ -77,11 +77,11 @@ func (c *Controller) addParts(cfg *Config) {
 // watchOwned watches the objects of Jobs.
 func (c *Controller) watchOwned(cfg *Config) {
 	for _, kind := range c.objects.kinds.all() {
-		c.watch(kind.watched(), c.handlers.ownedHandler(c.handlers.lookPause), indexBy(byOwningJob, owningJob))
+		c.watch(kind.informer, c.handlers.ownedHandler(c.handlers.lookPause), indexBy(byOwningJob, owningJob))
 	}
 	c.watch(cfg.KubeInformers.Core().V1().Pods().Informer(), c.handlers.podHandler(), indexBy(byOwningJob, owningJob))
 	c.watch(cfg.MusterInformers.Scheduling().V1beta1().PodGroups().Informer(), c.handlers.ownedHandler(c.handlers.lookPause), nil)
-	c.watch(c.objects.kinds.claims.watched(), c.handlers.claimHandler(), nil)
+	c.watch(c.objects.kinds.claims.informer, c.handlers.claimHandler(), nil)
 }
 
 // watchOthers watches Jobs, and what they depend on.

@@ -94,9 +94,9 @@ func (d *desk) shows(object runtime.Object) {
 		index, resource = d.commands.index, busv1alpha1.SchemeGroupVersion.WithResource("commands")
 	case plugin.Object:
 		kind := d.kindOf(object)
-		tracker, resource = d.kube.Tracker(), kind.resource().WithVersion("v1")
-		if watched, isWatched := kind.(watchedKind); isWatched {
-			index = watched.watched().GetIndexer()
+		tracker, resource = d.kube.Tracker(), kind.resource.WithVersion("v1")
+		if kind.informer != nil {
+			index = kind.informer.GetIndexer()
 		}
 	}
 	if index != nil {
@@ -111,7 +111,7 @@ func (d *desk) shows(object runtime.Object) {
 }
 
 // kindOf returns the kind of an object that plugins make or need, or of a claim.
-func (d *desk) kindOf(object runtime.Object) kind {
+func (d *desk) kindOf(object runtime.Object) *kind {
 	d.t.Helper()
 	switch object.(type) {
 	case *corev1.PersistentVolumeClaim:
