@@ -35,12 +35,10 @@ func (w *statusWriter) emitEvents(t *jobSync) {
 		}
 		w.recorder.Eventf(job, corev1.EventTypeWarning, plan.ReasonPodGroupPending,
 			"PodGroup %s:%s %s, reason: %s", job.Namespace, job.Name, kind, said.Message)
-	case plan.ReasonFailedCreate, eventFailedDelete, eventPodGroupError, eventClaimError, plan.ReasonObjectNameTaken:
-		// Said when it happened.
+	case plan.ReasonFailedCreate, eventFailedDelete, eventPodGroupError, eventClaimError, plan.ReasonObjectNameTaken: // said when it happened
 	case plan.ReasonBackOff:
 		w.recorder.Event(job, corev1.EventTypeWarning, plan.ReasonBackOff, "Back-off restarting the job: its pods fail, or are evicted, again and again")
-	case plan.ReasonEarlierPods:
-		// It passes by itself.
+	case plan.ReasonEarlierPods: // it passes by itself
 	default:
 		w.recorder.Event(job, corev1.EventTypeWarning, said.Reason, said.Message)
 	}
@@ -57,7 +55,7 @@ func (w *statusWriter) tellOfProgress(job *batchv1alpha1.Job, s *plan.Snapshot, 
 	before := &job.Status
 	switch p := status.State.Phase; {
 	case p == plan.OrPending(before.State.Phase):
-		if p == batchv1alpha1.Pending && waitedForQueue(before.State.Reason) && plan.IsAdmitted(s.Group) {
+		if p == batchv1alpha1.Pending && slices.Contains(queueReasons, before.State.Reason) && plan.IsAdmitted(s.Group) {
 			w.recorder.Eventf(job, corev1.EventTypeNormal, eventAdmitted, "Queue %s has admitted the job", s.Job.Spec.Queue)
 		}
 	case p == batchv1alpha1.Running && isStart(before.Conditions):
@@ -71,15 +69,9 @@ func (w *statusWriter) tellOfProgress(job *batchv1alpha1.Job, s *plan.Snapshot, 
 	}
 }
 
-// waitedForQueue says whether a reason of a Pending Job is that its queue does not admit it.
-func waitedForQueue(reason string) bool {
-	switch reason {
-	case plan.ReasonPodGroupPending, plan.ReasonQuotaExceeded, plan.ReasonQueueNotFound, plan.ReasonQueueIsRoot, plan.ReasonQueueHasChildren, plan.ReasonQueueNotOpen:
-		return true
-	default:
-		return false
-	}
-}
+// queueReasons are the reasons of a Pending Job that its queue does not admit.
+var queueReasons = []string{plan.ReasonPodGroupPending, plan.ReasonQuotaExceeded,
+	plan.ReasonQueueNotFound, plan.ReasonQueueIsRoot, plan.ReasonQueueHasChildren, plan.ReasonQueueNotOpen}
 
 // isStart tells whether a Job with these conditions starts when it runs now. It does if it is new, was restarted or was resumed. A Job that
 // was Pending for a while because too many of its pods waited has not started again.

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -53,10 +54,7 @@ func (c *Controller) lookForBlockers(s *plan.Snapshot, foreign *plan.Finding, lo
 	if !phase.Ended(p) {
 		refusal = local.refusalOf(s.Job)
 	}
-	if refusal == nil {
-		refusal = local.plugins.finding(s)
-	}
-	s.Refuse(refusal)
+	s.Refuse(cmp.Or(refusal, local.plugins.finding(s)))
 	s.Block(foreign, plan.BlocksObjects, plan.WhileLive)
 	if (p == "" || phase.Runs(p)) && !plan.IsAdmitted(s.Group) {
 		s.Block(c.checkQueue(s.Job), plan.BlocksPods, plan.WhileLive)

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"sync"
 	"time"
 
@@ -13,12 +12,6 @@ import (
 	"github.com/muster-sched/muster/pkg/described"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/plan"
-)
-
-// Values of the label cause of actions that no event causes.
-const (
-	causeCommand = "CommandIssued"
-	causeSpec    = "Spec"
 )
 
 // instruments are the metrics of the controller. None has a series for each Job.
@@ -100,9 +93,9 @@ func causeOf(r *plan.Request) string {
 	case r.Cause != nil:
 		return string(r.Cause.Type)
 	case r.Commanded:
-		return causeCommand
+		return "CommandIssued"
 	default:
-		return causeSpec
+		return "Spec"
 	}
 }
 
@@ -139,8 +132,7 @@ func (c *census) count(obj any, n float64) {
 	if !ok {
 		return
 	}
-	// A Job that has not been synced yet counts as Pending.
-	p := cmp.Or(job.Status.State.Phase, batchv1alpha1.Pending)
+	p := plan.OrPending(job.Status.State.Phase)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts[p] += n

@@ -2,13 +2,13 @@ package job
 
 import (
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
 // Resources whose own writes the controller waits to see in the informers.
@@ -30,11 +30,7 @@ const (
 func indexed[T any](index cache.Indexer, name, value string) []T {
 	found, err := index.ByIndex(name, value)
 	must(err)
-	objects := make([]T, 0, len(found))
-	for _, one := range found {
-		objects = append(objects, one.(T))
-	}
-	return objects
+	return worker.All[T](found)
 }
 
 // indexBy makes an index of the objects of a type.
@@ -58,14 +54,6 @@ func nameOf(job *batchv1alpha1.Job) types.NamespacedName {
 }
 
 func keyOf(job *batchv1alpha1.Job) string { return job.Namespace + "/" + job.Name }
-
-// staleError is why a sync of a Job had no effect although nothing is wrong. An informer is behind, or another client has changed the Job.
-type staleError struct {
-	why   string
-	pause time.Duration // before the next sync, if no event causes one earlier
-}
-
-func (e *staleError) Error() string { return e.why }
 
 // Reasons of events on Jobs, beside the reasons to wait.
 const (

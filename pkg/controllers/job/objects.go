@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/record"
@@ -43,9 +43,8 @@ type objects struct {
 
 // pluginState is the result of a Job's plugins for its spec, and the known state of their objects.
 type pluginState struct {
-	generation int64
-	set        *plugins.Set // nil if the plugins refuse the spec
-	refusal    error        // why they do
+	set     *plugins.Set // nil if the plugins refuse the spec
+	refusal error        // why they do
 	// applied are the objects that were found or made in the wanted form. nil before the first look.
 	applied map[applied]string // -> resource version
 	// notes are warnings for users, from the plugins and about policies that can never fire.
@@ -63,17 +62,14 @@ type applied struct {
 // errObjectTaken says that an object cannot be made because something else has its name.
 var errObjectTaken = errors.New("is there already and belongs to another owner: delete it, or give the Job another name")
 
-// load makes the plugins of the Job's spec. It does so once for each generation.
+// load makes the plugins of the Job's spec.
 func (ps *pluginState) load(job *batchv1alpha1.Job) {
-	if ps.generation == job.Generation && (ps.set != nil || ps.refusal != nil) {
-		return
-	}
 	set, errs := plugins.For(job)
-	ps.generation, ps.set, ps.refusal, ps.applied = job.Generation, set, errs.ToAggregate(), nil
+	ps.set, ps.refusal, ps.applied = set, errs.ToAggregate(), nil
 	if len(errs) > 0 {
 		return
 	}
-	ps.refusal, ps.notes = nil, set.Notes()
+	ps.notes = set.Notes()
 	for _, useless := range validation.NeverFires(job) {
 		ps.notes = append(ps.notes, plugin.Note{Reason: eventPolicyNeverFires, Message: useless})
 	}
@@ -96,14 +92,10 @@ func (ps *pluginState) finding(s *plan.Snapshot) *plan.Finding {
 // tell reports the notes of the Job, once.
 func (o *objects) tell(job *batchv1alpha1.Job, ps *pluginState) {
 	for _, note := range ps.notes {
-		if ps.said.Has(note) {
-			continue
+		if !ps.said.Has(note) {
+			ps.said.Insert(note)
+			o.recorder.Event(job, corev1.EventTypeWarning, note.Reason, note.Message)
 		}
-		if ps.said == nil {
-			ps.said = sets.New[plugin.Note]()
-		}
-		ps.said.Insert(note)
-		o.recorder.Event(job, corev1.EventTypeWarning, note.Reason, note.Message)
 	}
 }
 
@@ -225,10 +217,7 @@ func (o *objects) refreshObject(ctx context.Context, job *batchv1alpha1.Job, kin
 		if changed == nil {
 			changed = live.DeepCopyObject().(plugin.Object)
 		}
-		labels := maps.Clone(wanted.GetLabels())
-		maps.Copy(labels, live.GetLabels())
-		maps.Copy(labels, wanted.GetLabels())
-		changed.SetLabels(labels)
+		changed.SetLabels(labels.Merge(live.GetLabels(), wanted.GetLabels()))
 	}
 	if changed == nil || live.GetDeletionTimestamp() != nil {
 		return live, nil

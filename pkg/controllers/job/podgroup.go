@@ -54,9 +54,8 @@ func (o *objects) wantedSpec(job *batchv1alpha1.Job, group *schedulingv1beta1.Po
 // even while it is still seen. It was admitted, and its successor may not be.
 func (o *objects) deleteGroup(ctx context.Context, t *jobSync) error {
 	group := t.s.Group
-	err := o.muster.SchedulingV1beta1().PodGroups(group.Namespace).Delete(ctx, group.Name, metav1.DeleteOptions{
-		Preconditions: metav1.NewUIDPreconditions(string(group.UID)),
-	})
+	options := metav1.NewPreconditionDeleteOptions(string(group.UID))
+	err := o.muster.SchedulingV1beta1().PodGroups(group.Namespace).Delete(ctx, group.Name, *options)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting PodGroup %s: %w", group.Name, err)
 	}

@@ -216,24 +216,19 @@ func (p *pods) deleteBatch(ctx context.Context, pods []*corev1.Pod) (int, error)
 		if p.removals != nil {
 			p.removals.Removing(pod.UID)
 		}
-		err := p.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-			Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
-		})
-		if err == nil {
+		err := p.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
+		switch {
+		case err == nil:
 			p.instruments.pods.WithLabelValues("delete").Inc()
-		}
-		// A pod of that name and another UID is not the one to delete: ours is gone.
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // a pod of that name and another UID is not the one to delete: ours is gone
 			if p.removals != nil {
 				p.removals.NotRemoved(pod.UID)
 			}
-			err = nil
+		default:
+			return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
 		}
-		if err == nil {
-			gone.Add(1)
-			return nil
-		}
-		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
+		gone.Add(1)
+		return nil
 	})
 	return int(gone.Load()), err
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -91,9 +92,7 @@ type secretReader struct {
 // data returns the content of the Job's own Secret of that name, nil if there is none.
 func (r *secretReader) data(name string) map[string][]byte {
 	live, err := r.live(name)
-	if err != nil && r.err == nil {
-		r.err = err
-	}
+	r.err = cmp.Or(r.err, err)
 	if live == nil {
 		return nil
 	}

@@ -77,10 +77,10 @@ func (c *Controller) addParts(cfg *Config) {
 // watchOwned watches the objects of Jobs.
 func (c *Controller) watchOwned(cfg *Config) {
 	for _, kind := range c.objects.kinds.all() {
-		c.watch(kind.informer, c.handlers.ownedHandler(c.handlers.lookPause), indexBy(byOwningJob, owningJob))
+		c.watch(kind.informer, c.handlers.ownedHandler(), indexBy(byOwningJob, owningJob))
 	}
 	c.watch(cfg.KubeInformers.Core().V1().Pods().Informer(), c.handlers.podHandler(), indexBy(byOwningJob, owningJob))
-	c.watch(cfg.MusterInformers.Scheduling().V1beta1().PodGroups().Informer(), c.handlers.ownedHandler(c.handlers.lookPause), nil)
+	c.watch(cfg.MusterInformers.Scheduling().V1beta1().PodGroups().Informer(), c.handlers.ownedHandler(), nil)
 	c.watch(c.objects.kinds.claims.informer, c.handlers.claimHandler(), nil)
 }
 

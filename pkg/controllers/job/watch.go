@@ -130,8 +130,8 @@ func (h *handlers) lookPause(job types.UID) time.Duration {
 }
 
 // ownedHandler enqueues a Job whenever one of its objects changes, after a pause.
-func (h *handlers) ownedHandler(pause func(job types.UID) time.Duration) cache.ResourceEventHandler {
-	return worker.OnAny(func(object metav1.Object) { h.enqueueOwner(object, pause) })
+func (h *handlers) ownedHandler() cache.ResourceEventHandler {
+	return worker.OnAny(func(object metav1.Object) { h.enqueueOwner(object, h.lookPause) })
 }
 
 func (h *handlers) enqueueOwner(object metav1.Object, pause func(job types.UID) time.Duration) {
@@ -155,8 +155,8 @@ func (h *handlers) claimHandler() cache.ResourceEventHandler {
 // queueHandler enqueues the Jobs that wait for a queue when that queue changes its state, its children or its existence.
 func (h *handlers) queueHandler() cache.ResourceEventHandler {
 	enqueue := func(queue *schedulingv1beta1.Queue) {
-		h.enqueueWaiting(queue.Name)
-		h.enqueueWaiting(queue.Spec.Parent)
+		h.enqueueWaiting(indexed[*batchv1alpha1.Job](h.jobIndex, byQueue, queue.Name))
+		h.enqueueWaiting(indexed[*batchv1alpha1.Job](h.jobIndex, byQueue, queue.Spec.Parent))
 	}
 	handler := worker.OnAny(enqueue)
 	handler.UpdateFunc = func(before, after any) {
@@ -169,8 +169,9 @@ func (h *handlers) queueHandler() cache.ResourceEventHandler {
 	return handler
 }
 
-func (h *handlers) enqueueWaiting(queue string) {
-	for _, job := range indexed[*batchv1alpha1.Job](h.jobIndex, byQueue, queue) {
+// enqueueWaiting enqueues the Jobs that may wait for their queue.
+func (h *handlers) enqueueWaiting(jobs []*batchv1alpha1.Job) {
+	for _, job := range jobs {
 		if h.mayWaitForQueue(job) {
 			h.worker.Enqueue(keyOf(job))
 		}
@@ -225,14 +226,8 @@ func claimsOfJob(job *batchv1alpha1.Job) (keys []string) {
 // additionsHandler enqueues the Jobs that wait for their queue when the additions to their pods change. They request another amount now.
 func (h *handlers) additionsHandler() cache.ResourceEventHandler {
 	return worker.OnAny(func(object metav1.Object) {
-		jobs, err := h.jobs.Jobs(object.GetNamespace()).List(labels.Everything())
-		if err != nil {
-			return
-		}
-		for _, job := range jobs {
-			if h.mayWaitForQueue(job) {
-				h.worker.Enqueue(keyOf(job))
-			}
+		if jobs, err := h.jobs.Jobs(object.GetNamespace()).List(labels.Everything()); err == nil {
+			h.enqueueWaiting(jobs)
 		}
 	})
 }
