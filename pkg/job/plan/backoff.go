@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -30,22 +29,17 @@ type restart struct {
 // one counts if a cause is about a pod that was created after the last restart that counted. So pods that fail or are evicted in sequence
 // for one reason make one restart. The result still has the old generation.
 func countRestart(before *batchv1alpha1.RestartBackoff, r restart, start time.Duration, now time.Time) (*batchv1alpha1.RestartBackoff, bool) {
-	if before != nil && isOver(before, r, start, now) {
-		before = nil
-	}
-	if before == nil {
-		return &batchv1alpha1.RestartBackoff{Count: 1, Succeeded: r.succeeded, Last: metav1.NewTime(now.Truncate(time.Second))}, true
+	after := &batchv1alpha1.RestartBackoff{Count: 1, Succeeded: r.succeeded, Last: metav1.NewTime(now.Truncate(time.Second))}
+	if before == nil || isOver(before, r, start, now) {
+		return after, true
 	}
 	if !isRepeat(before, r.causes, start, now) {
 		return before, false
 	}
-	after := *before
-	after.Count++
-	after.Succeeded = r.succeeded
-	after.Last = metav1.NewTime(now.Truncate(time.Second))
-	until := metav1.NewTime(now.Add(pauseAfter(after.Count, start) + time.Second - 1).Truncate(time.Second)) // the status has whole seconds
-	after.Until = &until
-	return &after, true
+	after.Count, after.Generation = before.Count+1, before.Generation
+	// The status has whole seconds.
+	after.Until = new(metav1.NewTime(now.Add(pauseAfter(after.Count, start) + time.Second - 1).Truncate(time.Second)))
+	return after, true
 }
 
 // isOver says whether a Job has made progress since its last restart that counted. It has if a pod succeeded that the restart leaves alone,
@@ -90,11 +84,6 @@ func pauseAfter(count int32, start time.Duration) time.Duration {
 	return pause
 }
 
-// backoffFinding says why no pods are created.
-func backoffFinding(b *batchv1alpha1.RestartBackoff) *Finding {
-	return &Finding{ReasonBackOff, fmt.Sprintf("restarted %d times in a row; pods are created again at %s", b.Count, b.Until.UTC().Format(time.RFC3339))}
-}
-
 // noteRestart adds the plan's restarts to the status. It gives the pods that will be created a generation of their own. A Command, a change
 // of the spec, and a stop of the Job reset the back-off.
 func noteRestart(s *Snapshot, job *batchv1alpha1.Job, records []policy.Record, asked *Request, granted bool, evicted []policy.Event) {
@@ -110,7 +99,10 @@ func noteRestart(s *Snapshot, job *batchv1alpha1.Job, records []policy.Record, a
 		granted && (asked.Cause == nil || !isTrouble(asked.Cause.Type)):
 		status.RestartBackoff = nil
 	case len(causes) > 0:
-		r := restart{causes: causes, runningSince: runningSince(&s.Job.Status)}
+		r := restart{causes: causes}
+		if s.Job.Status.State.Phase == batchv1alpha1.Running {
+			r.runningSince = s.Job.Status.State.LastTransitionTime.Time
+		}
 		for i := range records {
 			r.succeeded += records[i].Succeeded.Len()
 		}
@@ -123,14 +115,6 @@ func noteRestart(s *Snapshot, job *batchv1alpha1.Job, records []policy.Record, a
 	if counts {
 		status.RestartBackoff.Generation = status.PodGeneration
 	}
-}
-
-// runningSince returns when a Job became Running; zero if it is not.
-func runningSince(status *batchv1alpha1.JobStatus) time.Time {
-	if status.State.Phase != batchv1alpha1.Running {
-		return time.Time{}
-	}
-	return status.State.LastTransitionTime.Time
 }
 
 // isTrouble says whether an event means a failure. A change by the user, and a task that has completed, are answered without a pause.

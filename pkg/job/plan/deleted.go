@@ -21,8 +21,7 @@ func endDeleted(job *batchv1alpha1.Job, sorted *Members, stage dependency.Stage)
 	}
 	next := batchv1alpha1.Terminated
 	if status.Pending > 0 {
-		isShort := sorted.someKilled() || len(sorted.Missing(job.Name, stage, make([]int32, len(job.Spec.Tasks)), nil)) > 0
-		if !isShort {
+		if !sorted.someKilled() && len(sorted.Missing(job.Name, stage, make([]int32, len(job.Spec.Tasks)), nil)) == 0 {
 			return false
 		}
 		next = batchv1alpha1.Terminating

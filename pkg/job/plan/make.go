@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -157,12 +158,9 @@ func recordDelays(s *Snapshot, job *batchv1alpha1.Job, granted bool, delays []po
 
 // whyCommanded returns the Command's reason, or says that there was a Command.
 func whyCommanded(command *busv1alpha1.Command) Finding {
-	why := Finding{command.Reason, command.Message}
+	why := Finding{command.Reason, cmp.Or(command.Message, fmt.Sprintf("Command %s asks for %s", command.Name, command.Action))}
 	if why.Reason == "" || why.Reason == ReasonSuspended {
 		why.Reason = string(busv1alpha1.CommandIssuedEvent)
-	}
-	if why.Message == "" {
-		why.Message = fmt.Sprintf("Command %s asks for %s", command.Name, command.Action)
 	}
 	return why
 }

@@ -48,12 +48,8 @@ func newPodSet(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *podSet {
 	}
 	for _, pod := range pods {
 		c.names.Insert(pod.Name)
-		if one := asEnded[pod.UID]; one != nil {
-			c.add(job, positions, one, pod)
-			delete(asEnded, pod.UID)
-		} else {
-			c.add(job, positions, pod, pod)
-		}
+		c.add(job, positions, cmp.Or(asEnded[pod.UID], pod), pod)
+		delete(asEnded, pod.UID)
 	}
 	for _, pod := range ended {
 		if asEnded[pod.UID] != nil {
@@ -102,13 +98,9 @@ func relevantEnded(job *batchv1alpha1.Job, ended []*corev1.Pod) []*corev1.Pod {
 	if !NeedsEnds(job) {
 		return nil
 	}
-	var found []*corev1.Pod
-	for _, pod := range ended {
-		if !phase.IsAborted(job.Status.State.Phase) || policy.HasSucceeded(pod) {
-			found = append(found, pod)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(ended), func(pod *corev1.Pod) bool {
+		return phase.IsAborted(job.Status.State.Phase) && !policy.HasSucceeded(pod)
+	})
 }
 
 // dropKnown drops pods that are gone if a record has their end, or lets their index run anew.
@@ -303,6 +295,19 @@ func (m *Members) someKilled() bool {
 		}
 	}
 	return false
+}
+
+// firstFailed returns the failed pod of the lowest index in the first task that has one. It looks at existing pods and at ended ones that
+// no status records yet; nil if none is.
+func (m *Members) firstFailed() *corev1.Pod {
+	for i := range m.tasks {
+		for index := range m.tasks[i].Spec.Replicas {
+			if pod := m.tasks[i].Pods[index]; pod != nil && pod.Status.Phase == corev1.PodFailed {
+				return pod
+			}
+		}
+	}
+	return nil
 }
 
 // isReady tells whether a pod runs and is Ready, by its readiness gates as well.

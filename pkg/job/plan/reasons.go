@@ -26,7 +26,6 @@ type Blocker struct {
 // Extent is what a blocker blocks. Each extent includes the ones before it.
 type Extent int
 
-// The extents.
 const (
 	// BlocksNothing is of blockers that only say why.
 	BlocksNothing Extent = iota
@@ -43,7 +42,6 @@ const (
 // While is when the status of a Job names a blocker.
 type While int
 
-// The times.
 const (
 	// WhileLive is while the Job is Pending or Running.
 	WhileLive While = iota

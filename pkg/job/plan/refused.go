@@ -23,8 +23,7 @@ func withRoomForAll(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *batchv1a
 	for i := range kept.Spec.Tasks {
 		task := &kept.Spec.Tasks[i]
 		task.Replicas = max(task.Replicas, extent(job, i, all))
-		least := min(*task.MinAvailable, task.Replicas)
-		task.MinAvailable = &least
+		task.MinAvailable = new(min(*task.MinAvailable, task.Replicas))
 	}
 	kept.Spec.MinAvailable = min(kept.Spec.MinAvailable, defaults.Replicas(&kept.Spec))
 	return &kept

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -55,12 +56,9 @@ func (s *Snapshot) Refuse(why *Finding) {
 	case s.IsFresh():
 		s.Block(why, BlocksStart, WhileLive)
 	default:
-		s.Block(&Finding{why.Reason, untilMended + why.Message}, BlocksRestarts, WhileLive)
+		s.Block(&Finding{why.Reason, "no pod is created, restarted or scaled away until this is mended: " + why.Message}, BlocksRestarts, WhileLive)
 	}
 }
-
-// untilMended says what a Job does that has started and whose spec cannot run now.
-const untilMended = "no pod is created, restarted or scaled away until this is mended: "
 
 // Block adds a blocker behind the others; nothing if why is nil.
 func (s *Snapshot) Block(why *Finding, blocks Extent, while While) {
@@ -97,4 +95,20 @@ func (s *Snapshot) Complete(unwritten *Unwritten) {
 func (s *Snapshot) IsFresh() bool {
 	p := s.Job.Status.State.Phase
 	return (p == "" || p == batchv1alpha1.Pending) && s.Group == nil && len(s.Pods)+len(s.Ended) == 0
+}
+
+// Unwritten is a status that waits to be written. It is kept for the case that the pods go.
+type Unwritten struct {
+	base, status *batchv1alpha1.JobStatus // the stored status, and the one that is to follow it
+}
+
+// NewUnwritten is a status that is to follow another.
+func NewUnwritten(base, status *batchv1alpha1.JobStatus) *Unwritten { return &Unwritten{base, status} }
+
+// addTo adds its records to the stored status, unless that has changed since. It may be nil.
+func (m *Unwritten) addTo(status *batchv1alpha1.JobStatus) {
+	if m != nil && apiequality.Semantic.DeepEqual(m.base, status) {
+		status.TaskRecords, status.PodGeneration = m.status.TaskRecords, m.status.PodGeneration
+		status.RestartBackoff, status.Delayed = m.status.RestartBackoff, m.status.Delayed
+	}
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,10 +11,7 @@ import (
 
 // OrPending is the phase of a Job, where none means Pending.
 func OrPending(p batchv1alpha1.JobPhase) batchv1alpha1.JobPhase {
-	if p == "" {
-		return batchv1alpha1.Pending
-	}
-	return p
+	return cmp.Or(p, batchv1alpha1.Pending)
 }
 
 func isSuspended(job *batchv1alpha1.Job) bool { return job.Spec.Suspend != nil && *job.Spec.Suspend }

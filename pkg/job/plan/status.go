@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/dependency"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/policy"
 	"github.com/muster-sched/muster/pkg/text"
 )
 
@@ -20,13 +22,13 @@ func (s *Snapshot) Explanation(status *batchv1alpha1.JobStatus) *Finding {
 	}
 	first := s.first(func(b *Blocker) bool { return b.While != WhilePending })
 	waiting := s.first(func(b *Blocker) bool { return isOfPending(b) && p == batchv1alpha1.Pending })
-	switch {
+	switch b := status.RestartBackoff; {
 	case first != nil && first.Reason == ReasonFailedCreate && waiting != nil && lacksRoom(s.Group):
 		return &Finding{waiting.Reason, waiting.Message + "; " + undone + first.Message} // the refused pods are not what it waits for
 	case first != nil:
 		return first
-	case BackoffLeft(status.RestartBackoff, s.Now) > 0:
-		return backoffFinding(status.RestartBackoff)
+	case BackoffLeft(b, s.Now) > 0:
+		return &Finding{ReasonBackOff, fmt.Sprintf("restarted %d times in a row; pods are created again at %s", b.Count, b.Until.UTC().Format(time.RFC3339))}
 	default:
 		return waiting
 	}
@@ -64,10 +66,14 @@ func explain(s *Snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stag
 	if n := len(status.Conditions); n > 0 && status.Conditions[n-1].Status == status.State.Phase {
 		status.State.Reason, status.State.Message = status.Conditions[n-1].Reason, status.Conditions[n-1].Message
 	}
-	status.ExpectedStart = s.expectedStart(status.State.Phase)
+	// A Job waits, and its PodGroup says when that ends.
+	awaitsStart := status.State.Phase == batchv1alpha1.Pending && s.Group != nil && s.Group.Status.Plan != nil
+	if awaitsStart && s.Group.Status.Plan.ExpectedStart != nil {
+		status.ExpectedStart = s.Group.Status.Plan.ExpectedStart.At.DeepCopy()
+	}
 	if f := s.Explanation(status); f != nil {
 		status.State.Reason, status.State.Message = f.Reason, f.Message
-		if s.awaitsStart(status.State.Phase) && f == s.first(isOfPending) {
+		if awaitsStart && f == s.first(isOfPending) {
 			status.State.Message = text.WithOutlook(f.Message, s.Group.Status.Plan.Message)
 		}
 		return
@@ -75,23 +81,9 @@ func explain(s *Snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stag
 	if s.Starting != "" && status.State.Phase == batchv1alpha1.Pending {
 		addReason(&status.State, ReasonPodNotStarted, s.Starting)
 	}
-	waiting := stage.Waiting(&s.Job.Spec)
-	if waiting != "" {
+	if waiting := stage.Waiting(&s.Job.Spec); waiting != "" {
 		addReason(&status.State, reasonWaitingForDependency, waiting)
 	}
-}
-
-// awaitsStart says whether a Job in a phase waits, and its PodGroup says when that ends.
-func (s *Snapshot) awaitsStart(p batchv1alpha1.JobPhase) bool {
-	return p == batchv1alpha1.Pending && s.Group != nil && s.Group.Status.Plan != nil
-}
-
-// expectedStart is when a Job in a phase is expected to start, nil if that is not known.
-func (s *Snapshot) expectedStart(p batchv1alpha1.JobPhase) *metav1.Time {
-	if !s.awaitsStart(p) || s.Group.Status.Plan.ExpectedStart == nil {
-		return nil
-	}
-	return s.Group.Status.Plan.ExpectedStart.At.DeepCopy()
 }
 
 // addReason gives a state a reason and a message. If it has a reason already, the message is added.
@@ -100,6 +92,19 @@ func addReason(state *batchv1alpha1.JobState, reason, message string) {
 		state.Reason, state.Message = reason, message
 	} else {
 		state.Message += "; " + message
+	}
+}
+
+// nameFailure adds the name of a failed pod to the reason, if the Job fails now because of its pods. If an action led to the failure, its
+// own text names the pod.
+func nameFailure(before, status *batchv1alpha1.JobStatus, m *Members) {
+	r := status.State.Reason
+	if status.State.Phase != batchv1alpha1.Failed || before.State.Phase == batchv1alpha1.Failed ||
+		r != phase.ReasonPodsFailed && r != phase.ReasonDependencyFailed {
+		return
+	}
+	if pod := m.firstFailed(); pod != nil {
+		status.State.Message += "; " + policy.Failure(pod)
 	}
 }
 

@@ -26,7 +26,6 @@ type Timing struct {
 // Interval is the least time between two writes of a status.
 type Interval int
 
-// The intervals.
 const (
 	// NoInterval is no time at all.
 	NoInterval Interval = iota
@@ -51,8 +50,6 @@ const (
 func TimingOf(s *Snapshot, from *batchv1alpha1.JobStatus, p *Plan) Timing {
 	to := p.Status
 	switch {
-	case apiequality.Semantic.DeepEqual(from, to):
-		return Timing{}
 	case p.IsFirst, p.Request != nil, OrPending(from.State.Phase) != to.State.Phase, from.HandledCommand != to.HandledCommand:
 		return Timing{BeforeActing: true}
 	case from.RetryCount != to.RetryCount, from.PodGeneration != to.PodGeneration, forgetsTask(from, to), isForLater(from, to):
