@@ -45,8 +45,7 @@ func (t *jobSync) hasEnded() bool { return t.isOver() && phase.Ended(t.acting.St
 
 // deletePods deletes the pods that the status counts as terminating.
 func (c *Controller) deletePods(ctx context.Context, t *jobSync) error {
-	victims := t.local.notYetDeleted(t.p.Members.Victims(), c.cfg.Clock.Now())
-	all, err := c.pods.delete(ctx, t.acting, victims, t.local)
+	all, err := c.pods.delete(ctx, t.acting, t.p.Members.Victims(), t.local)
 	if err != nil {
 		t.local.deletions = nil
 	}
@@ -66,7 +65,7 @@ func (c *Controller) findMissing(ctx context.Context, t *jobSync) error {
 
 // createPods creates the missing pods.
 func (c *Controller) createPods(ctx context.Context, t *jobSync) error {
-	all, err := c.pods.create(ctx, t.acting, t.group, t.local, newCreation(t.missing, t.priorities, t.p.Stage.Gang(&t.acting.Spec)))
+	all, err := c.pods.create(ctx, t)
 	t.local.noteCreation(err, c.cfg.Clock.Now())
 	t.local.unfinished = t.local.unfinished || !all
 	return err

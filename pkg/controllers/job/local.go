@@ -77,9 +77,6 @@ func (local *localState) notYetDeleted(pods []*corev1.Pod, now time.Time) []*cor
 
 // noteDeletions records that the deletion of pods is requested now.
 func (local *localState) noteDeletions(pods []*corev1.Pod, now time.Time) {
-	if local.deletions == nil {
-		local.deletions = make(map[types.UID]time.Time, len(pods))
-	}
 	for _, pod := range pods {
 		local.deletions[pod.UID] = now
 	}

@@ -14,11 +14,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/order"
 	"github.com/muster-sched/muster/pkg/job/plan"
-	"github.com/muster-sched/muster/pkg/job/plugins"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -51,9 +49,7 @@ func (c *bulkJobs) createsInClasses(job *batchv1alpha1.Job, local *localState, p
 			pods = append(pods, plan.Missing{Task: task, Index: index})
 		}
 	}
-	wanted := newCreation(pods, priorities, &job.Spec)
-	local.plugins.set = &plugins.Set{}
-	_, err := c.pods.create(c.t.Context(), job, &schedulingv1beta1.PodGroup{}, local, wanted)
+	_, err := c.pods.create(c.t.Context(), creation(job, local, pods, priorities))
 	local.noteCreation(err, c.time.Now())
 	return err
 }

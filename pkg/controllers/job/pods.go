@@ -20,7 +20,6 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
-	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/order"
@@ -66,51 +65,38 @@ var errNameTaken = errors.New("the name is taken by a pod of another owner")
 // errEarlierPod says that a pod cannot be created yet. The Job was deleted and created anew, and its earlier pods still exist.
 var errEarlierPod = errors.New("of an earlier Job of this name has not gone yet")
 
-// creation has the pods of a Job to create, in classes of one priority. The class of the highest priority is created first.
-type creation struct {
-	pods  []plan.Missing
-	tasks []int                  // of the pods
-	ends  []int                  // of the classes
-	gang  *batchv1alpha1.JobSpec // has the minimum
-}
-
-func newCreation(pods []plan.Missing, priorities []int32, gang *batchv1alpha1.JobSpec) *creation {
-	w := &creation{pods: pods, gang: gang}
-	for _, m := range pods {
-		w.tasks = append(w.tasks, m.Task)
-	}
-	w.ends = order.Classes(w.tasks, priorities)
-	return w
-}
-
 // create creates the missing pods in batches, whose size doubles after each success. So a Job whose pods are refused costs a few
 // requests and not thousands. It returns the first error. all says whether all pods were created: the rest is for another sync.
 //
 // An error stops it, so that no pod starts in place of one of a higher priority. Once pods have been refused for long, those of lower
 // priorities are created, if the minimum can start with them.
-func (p *pods) create(
-	ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, local *localState, wanted *creation,
-) (all bool, failed error) {
+func (p *pods) create(ctx context.Context, t *jobSync) (all bool, failed error) {
+	job := t.acting
 	create := func(m plan.Missing) error {
 		task := &job.Spec.Tasks[m.Task]
 		pod := build.Pod(job, task, m.Index)
-		local.plugins.set.MutatePod(pod, task, m.Index)
-		build.Tie(pod, group)
+		t.local.plugins.set.MutatePod(pod, task, m.Index)
+		build.Tie(pod, t.group)
 		return p.createPod(ctx, job, pod)
 	}
-	isInTime := local.noPodsFrom.IsZero() || p.clock.Now().Sub(local.noPodsFrom) < order.Timeout
+	tasks := make([]int, len(t.missing))
+	for i, m := range t.missing {
+		tasks[i] = m.Task
+	}
+	ends := order.Classes(tasks, t.priorities) // the class of the highest priority comes first
+	isInTime := t.local.noPodsFrom.IsZero() || p.clock.Now().Sub(t.local.noPodsFrom) < order.Timeout
 	refusedTo, lacking := 0, []int{} // up to where pods are left out, and the tasks of all that are
-	all, err := p.inBatches(keyOf(job), firstBatch, wanted.ends, func(from, to int) error {
+	all, err := p.inBatches(keyOf(job), firstBatch, ends, func(from, to int) error {
 		if from < refusedTo {
 			return nil
 		}
-		err := p.inParallel(to-from, func(i int) error { return create(wanted.pods[from+i]) })
+		err := p.inParallel(to-from, func(i int) error { return create(t.missing[from+i]) })
 		if err == nil || isInTime || errors.Is(err, errEarlierPod) {
 			return err
 		}
-		refusedTo, failed = endOf(wanted.ends, from), cmp.Or(failed, err)
-		lacking = append(lacking, wanted.tasks[from:refusedTo]...)
-		if !order.CanStartWithout(wanted.gang, lacking) {
+		refusedTo, failed = endOf(ends, from), cmp.Or(failed, err)
+		lacking = append(lacking, tasks[from:refusedTo]...)
+		if !order.CanStartWithout(t.p.Stage.Gang(&job.Spec), lacking) {
 			return err
 		}
 		return nil
@@ -193,9 +179,10 @@ func (p *pods) checkOwner(ctx context.Context, job *batchv1alpha1.Job, name stri
 	}
 }
 
-// delete deletes pods, each only if it still has the UID that was seen. It records the requests. It returns the first error, and gives
-// up after a batch in which all requests are refused. all says whether all pods were deleted: the rest is for another sync.
+// delete deletes pods, each only if it still has the UID that was seen, unless it has requested that lately. It returns the first error, and
+// gives up after a batch in which all requests are refused. all says whether all pods were deleted: the rest is for another sync.
 func (p *pods) delete(ctx context.Context, job *batchv1alpha1.Job, pods []*corev1.Pod, local *localState) (all bool, failed error) {
+	pods = local.notYetDeleted(pods, p.clock.Now())
 	all, err := p.inBatches(keyOf(job), maxBatch, []int{len(pods)}, func(from, to int) error {
 		local.noteDeletions(pods[from:to], p.clock.Now())
 		gone, err := p.deleteBatch(ctx, pods[from:to])

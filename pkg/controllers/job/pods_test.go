@@ -62,10 +62,15 @@ func (c *bulkJobs) wants(namespace, name string, pods int32) bool {
 	for index := int32(c.created[name]); index < pods; index++ {
 		wanted = append(wanted, plan.Missing{Task: 0, Index: index})
 	}
-	all, err := c.pods.create(c.t.Context(), job, &schedulingv1beta1.PodGroup{},
-		&localState{plugins: pluginState{set: &plugins.Set{}}}, newCreation(wanted, []int32{0}, &job.Spec))
+	all, err := c.pods.create(c.t.Context(), creation(job, &localState{}, wanted, []int32{0}))
 	require.NoError(c.t, err)
 	return all
+}
+
+// creation is a sync of a Job that creates pods.
+func creation(job *batchv1alpha1.Job, local *localState, wanted []plan.Missing, priorities []int32) *jobSync {
+	local.plugins.set = &plugins.Set{}
+	return &jobSync{acting: job, local: local, p: &plan.Plan{}, group: &schedulingv1beta1.PodGroup{}, missing: wanted, priorities: priorities}
 }
 
 // rids has a Job delete pods, as one sync does.
@@ -76,7 +81,7 @@ func (c *bulkJobs) rids(namespace, name string, pods int, local *localState) boo
 	for i := range pods {
 		all = append(all, mustertesting.MakePod(fmt.Sprint(name, "-a-", i)).UID(fmt.Sprint(name, i)).Obj())
 	}
-	done, err := c.pods.delete(c.t.Context(), job, local.notYetDeleted(all, c.time.Now()), local)
+	done, err := c.pods.delete(c.t.Context(), job, all, local)
 	require.NoError(c.t, err)
 	return done
 }
@@ -178,8 +183,7 @@ func TestPodsComeInBatches(t *testing.T) {
 		for index := range job.Spec.Tasks[0].Replicas {
 			wanted = append(wanted, plan.Missing{Task: 0, Index: index})
 		}
-		_, err := d.pods.create(t.Context(), job, &schedulingv1beta1.PodGroup{},
-			&localState{plugins: pluginState{set: &plugins.Set{}}}, newCreation(wanted, []int32{0}, &job.Spec))
+		_, err := d.pods.create(t.Context(), creation(job, &localState{}, wanted, []int32{0}))
 		require.Error(t, err)
 		assert.Equal(t, want, requests, "pod %d is refused", refused)
 	}
