@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
@@ -84,16 +83,8 @@ func (o *objects) nameClaims(ctx context.Context, job *batchv1alpha1.Job) error 
 func (o *objects) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volume *batchv1alpha1.VolumeSpec) error {
 	kind, name := o.kinds.claims, volumes.ClaimName(job, volume)
 	live, err := kind.client(job.Namespace).Create(ctx, &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:      name,
-			Namespace: job.Namespace,
-			Labels: map[string]string{
-				batchv1alpha1.JobNameKey:      job.Name,
-				batchv1alpha1.JobNamespaceKey: job.Namespace,
-			},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)},
-		},
-		Spec: *volume.VolumeClaim.DeepCopy(),
+		ObjectMeta: metaOf(job, name),
+		Spec:       *volume.VolumeClaim.DeepCopy(),
 	}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		if live, err = kind.client(job.Namespace).Get(ctx, name, metav1.GetOptions{}); err == nil && !metav1.IsControlledBy(live, job) {

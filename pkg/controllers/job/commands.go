@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -19,7 +18,6 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
-	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
@@ -157,11 +155,7 @@ func (c *commandClient) drop(ctx context.Context, namespace, name string) error 
 
 // jobOfCommand returns the key of the Job that a Command names: one of the Command's own namespace.
 func jobOfCommand(command *busv1alpha1.Command) []string {
-	if command.TargetObject == nil || command.TargetObject.Kind != build.JobKind.Kind {
-		return nil
-	}
-	// An unreadable version names no group.
-	if group, _ := schema.ParseGroupVersion(command.TargetObject.APIVersion); group.Group != build.JobKind.Group {
+	if !batchv1alpha1.IsJob(command.TargetObject) {
 		return nil
 	}
 	return []string{command.Namespace + "/" + command.TargetObject.Name}

@@ -140,10 +140,7 @@ func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
 		return ""
 	}
 	for i := range job.Spec.Tasks {
-		name := job.Spec.Tasks[i].Template.Spec.SchedulerName
-		if name == "" {
-			name = job.Spec.SchedulerName
-		}
+		name := cmp.Or(job.Spec.Tasks[i].Template.Spec.SchedulerName, job.Spec.SchedulerName)
 		if !slices.Contains(c.cfg.ServedSchedulerNames, name) {
 			return name
 		}

@@ -3,12 +3,15 @@ package job
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/job/build"
+	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
 // Resources whose own writes the controller waits to see in the informers.
@@ -54,6 +57,12 @@ func nameOf(job *batchv1alpha1.Job) types.NamespacedName {
 }
 
 func keyOf(job *batchv1alpha1.Job) string { return job.Namespace + "/" + job.Name }
+
+// metaOf is the metadata of an object that belongs to a Job and goes with it.
+func metaOf(job *batchv1alpha1.Job, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: job.Namespace, Name: name, Labels: plugin.PodsOf(job),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)}}
+}
 
 // Reasons of events on Jobs, beside the reasons to wait.
 const (

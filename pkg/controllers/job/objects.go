@@ -110,12 +110,12 @@ func (o *objects) applyObjects(ctx context.Context, job *batchv1alpha1.Job, ps *
 	if !ps.set.HasObjects() || isApplied(job, ps) {
 		return nil
 	}
-	secrets := &secretReader{o: o, ctx: ctx, job: job, read: map[string]plugin.Object{}, bindings: map[string]string{}}
+	done := map[applied]string{}
+	secrets := &secretReader{o: o, ctx: ctx, job: job, read: map[string]plugin.Object{}, done: done}
 	wanted, err := o.objectsOf(job, ps.set, secrets)
 	if err != nil {
 		return err
 	}
-	done := make(map[applied]string, len(wanted))
 	for _, object := range wanted {
 		kind, err := o.kinds.of(object)
 		if err != nil {
@@ -132,9 +132,6 @@ func (o *objects) applyObjects(ctx context.Context, job *batchv1alpha1.Job, ps *
 			return fmt.Errorf("applying the %s %s: %w", kind.resource.Resource, object.GetName(), err)
 		}
 		done[applied{kind, object.GetName()}] = live.GetResourceVersion()
-	}
-	for name, version := range secrets.bindings {
-		done[applied{o.kinds.bindings, name}] = version
 	}
 	ps.applied = done
 	o.slowSecrets.forget(keyOf(job))

@@ -16,7 +16,6 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
@@ -46,12 +45,9 @@ func (a *secretAccess) binding(ctx context.Context, job *batchv1alpha1.Job, name
 		return nil, err
 	}
 	return &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: job.Namespace, Name: name, Labels: plugin.PodsOf(job),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)},
-		},
-		Subjects: []rbacv1.Subject{*self},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: secretsRole},
+		ObjectMeta: metaOf(job, name),
+		Subjects:   []rbacv1.Subject{*self},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: secretsRole},
 	}, nil
 }
 
@@ -84,9 +80,9 @@ type secretReader struct {
 	ctx  context.Context
 	job  *batchv1alpha1.Job
 	read map[string]plugin.Object // name -> what was read, nil if there is none
-	// bindings has the RoleBindings that give the rights on them: name -> resource version.
-	bindings map[string]string
-	err      error // the first error
+	// done gets the RoleBindings that give the rights on them.
+	done map[applied]string
+	err  error // the first error
 }
 
 // data returns the content of the Job's own Secret of that name, nil if there is none.
@@ -105,19 +101,7 @@ func (r *secretReader) live(name string) (plugin.Object, error) {
 	if live, isRead := r.read[name]; isRead {
 		return live, nil
 	}
-	live, err := r.get(name)
-	if err != nil {
-		return nil, err
-	}
-	if live != nil && !metav1.IsControlledBy(live, r.job) {
-		return nil, fmt.Errorf("applying the secrets %s: %w", name, errObjectTaken)
-	}
-	r.read[name] = live
-	return live, nil
-}
-
-// get gives this process the rights on the Secret of that name, and reads it; nil if there is none.
-func (r *secretReader) get(name string) (plugin.Object, error) {
+	// This process needs a right on the Secret first.
 	bindings := r.o.kinds.bindings
 	wanted, err := r.o.access.binding(r.ctx, r.job, name)
 	if err != nil {
@@ -127,8 +111,16 @@ func (r *secretReader) get(name string) (plugin.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("applying the rolebindings %s: %w", name, err)
 	}
-	r.bindings[name] = binding.GetResourceVersion()
-	return r.o.readSecret(r.ctx, r.job.Namespace, name)
+	r.done[applied{bindings, name}] = binding.GetResourceVersion()
+	live, err := r.o.readSecret(r.ctx, r.job.Namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if live != nil && !metav1.IsControlledBy(live, r.job) {
+		return nil, fmt.Errorf("applying the secrets %s: %w", name, errObjectTaken)
+	}
+	r.read[name] = live
+	return live, nil
 }
 
 // readSecret reads the Secret of that name; nil if there is none. This process has no right to it while its RoleBinding is new. Nor has it one

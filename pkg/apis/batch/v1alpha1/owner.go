@@ -11,12 +11,17 @@ func PodGroupName(job *Job) string { return job.Name + "-" + string(job.UID) }
 
 // JobOf returns the reference to the Job that controls the object, of whatever version of the API. It is nil if none does.
 func JobOf(object metav1.Object) *metav1.OwnerReference {
-	owner := metav1.GetControllerOfNoCopy(object)
-	if owner == nil || owner.Kind != "Job" {
-		return nil
+	if owner := metav1.GetControllerOfNoCopy(object); IsJob(owner) {
+		return owner
 	}
-	if version, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || version.Group != GroupName {
-		return nil
+	return nil
+}
+
+// IsJob says whether a reference names a Job, of whatever version of the API. A nil reference names none.
+func IsJob(reference *metav1.OwnerReference) bool {
+	if reference == nil || reference.Kind != "Job" {
+		return false
 	}
-	return owner
+	version, err := schema.ParseGroupVersion(reference.APIVersion)
+	return err == nil && version.Group == GroupName
 }

@@ -16,7 +16,7 @@ import (
 type Tracker struct {
 	mu     sync.Mutex
 	isOpen bool
-	byJob  map[types.UID]*trackedPods // UID of the Job -> its pods
+	byJob  map[types.UID]trackedPods // UID of the Job -> its pods
 }
 
 // trackedPods is a Tracker's record of one Job.
@@ -37,10 +37,10 @@ func (r *Tracker) Came(job types.UID, pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byJob == nil {
-		r.byJob = map[types.UID]*trackedPods{}
+		r.byJob = map[types.UID]trackedPods{}
 	}
-	if r.byJob[job] == nil {
-		r.byJob[job] = &trackedPods{present: map[types.UID]bool{}, ends: map[types.UID]*corev1.Pod{}}
+	if _, known := r.byJob[job]; !known {
+		r.byJob[job] = trackedPods{present: map[types.UID]bool{}, ends: map[types.UID]*corev1.Pod{}}
 	}
 	r.byJob[job].present[pod.UID] = looksKilled(pod)
 }
@@ -49,18 +49,15 @@ func (r *Tracker) Came(job types.UID, pod *corev1.Pod) {
 func (r *Tracker) Count(job types.UID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.byJob[job]; known != nil {
-		return len(known.present)
-	}
-	return 0
+	return len(r.byJob[job].present)
 }
 
 // Changed keeps how a pod ended that looks killed now and did not look so before.
 func (r *Tracker) Changed(job types.UID, before, after *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.byJob[job]
-	if known == nil || !looksKilled(after) {
+	known, isKnown := r.byJob[job]
+	if !isKnown || !looksKilled(after) {
 		return
 	}
 	known.present[after.UID] = true
@@ -77,8 +74,8 @@ func looksKilled(pod *corev1.Pod) bool { return policy.IsFinished(pod) && !polic
 func (r *Tracker) Left(job types.UID, pod *corev1.Pod, jobExists bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.byJob[job]
-	if known == nil {
+	known, isKnown := r.byJob[job]
+	if !isKnown {
 		return
 	}
 	delete(known.present, pod.UID)
@@ -98,9 +95,6 @@ func (r *Tracker) Look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bool)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.byJob[job]
-	if known == nil {
-		return nil, true
-	}
 	there, told := 0, true
 	names := map[string]types.UID{} // of the shown pods, only if needed
 	for _, pod := range shown {
@@ -131,12 +125,10 @@ func (r *Tracker) Drop(job types.UID, ended []*corev1.Pod) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.byJob[job]; known != nil {
-		for _, pod := range ended {
-			delete(known.ends, pod.UID)
-		}
-		r.tidy(job)
+	for _, pod := range ended {
+		delete(r.byJob[job].ends, pod.UID)
 	}
+	r.tidy(job)
 }
 
 // Forget drops the record of a Job that is gone, or that has ended.
