@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
@@ -112,13 +111,6 @@ func (b *localStates) forget(key string) {
 type retries struct {
 	count int
 	next  time.Time // when another one is due. A sync that an event causes earlier is not another one
-}
-
-// delayedAnswer is the answer to an event that comes later, for the pods of a task.
-type delayedAnswer struct {
-	task   int
-	event  busv1alpha1.Event
-	action busv1alpha1.Action
 }
 
 // jobSync is one sync of a Job: what it has found and decided so far.
