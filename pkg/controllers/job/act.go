@@ -60,7 +60,7 @@ func (c *Controller) findMissing(ctx context.Context, t *jobSync) error {
 	if len(t.missing) == 0 {
 		return nil
 	}
-	return c.objects.checkSecrets(ctx, t.acting, &t.local.plugins)
+	return c.objects.checkSecrets(ctx, t)
 }
 
 // createPods creates the missing pods.
@@ -87,15 +87,6 @@ func (o *objects) deleteExpired(ctx context.Context, t *jobSync) error {
 	err := o.muster.BatchV1alpha1().Jobs(job.Namespace).Delete(ctx, job.Name, worker.IfUnchanged(seen))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the expired Job: %w", err)
-	}
-	return nil
-}
-
-// keepTurn has the Job synced again if pods are left to create or delete.
-func (c *Controller) keepTurn(_ context.Context, t *jobSync) error {
-	t.local.unfinished = t.local.unfinished && t.failed == nil
-	if t.local.unfinished && !c.turns.Waits(keyOf(t.acting)) {
-		c.worker.Enqueue(keyOf(t.acting)) // its turn goes on
 	}
 	return nil
 }

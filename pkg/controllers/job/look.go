@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -32,10 +31,7 @@ func (c *Controller) takeSnapshot(ctx context.Context, t *jobSync) error {
 	if err := c.lookAtPods(ctx, s, local); err != nil {
 		return err
 	}
-	foreign, err := c.lookAtGroup(s, local)
-	if err != nil {
-		return err
-	}
+	foreign := c.lookAtGroup(s, local)
 	if !phase.Ended(job.Status.State.Phase) {
 		s.Claims = c.objects.surveyClaims(job)
 	}
@@ -86,20 +82,17 @@ func (c *Controller) lookAtPods(ctx context.Context, s *plan.Snapshot, local *lo
 }
 
 // lookAtGroup adds the Job's PodGroup to the snapshot. It returns a finding if another owner's PodGroup has its name.
-func (c *Controller) lookAtGroup(s *plan.Snapshot, local *localState) (foreign *plan.Finding, err error) {
+func (c *Controller) lookAtGroup(s *plan.Snapshot, local *localState) (foreign *plan.Finding) {
 	name := batchv1alpha1.PodGroupName(s.Job)
 	group, err := c.groups.PodGroups(s.Job.Namespace).Get(name)
 	switch {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		return nil, fmt.Errorf("looking up PodGroup %s: %w", name, err)
-	case group.UID == local.goneGroup:
+	case err != nil, group.UID == local.goneGroup: // the only error of an informer's lister is NotFound
 	case metav1.IsControlledBy(group, s.Job):
 		s.Group = group
 	default:
-		return &plan.Finding{Reason: plan.ReasonPodGroupNameTaken, Message: fmt.Sprintf("PodGroup %s belongs to another owner", name)}, nil
+		return &plan.Finding{Reason: plan.ReasonPodGroupNameTaken, Message: fmt.Sprintf("PodGroup %s belongs to another owner", name)}
 	}
-	return nil, nil
+	return nil
 }
 
 // checkQueue returns why the Job's queue does not admit it, or nil.

@@ -99,13 +99,9 @@ func (o *objects) tell(job *batchv1alpha1.Job, ps *pluginState) {
 	}
 }
 
-// apply gives the Job of a sync the objects of its plugins.
+// apply brings the objects of the Job's plugins to the wanted form. It does nothing while they are as it left them.
 func (o *objects) apply(ctx context.Context, t *jobSync) error {
-	return o.applyObjects(ctx, t.acting, &t.local.plugins)
-}
-
-// applyObjects brings the objects of the Job's plugins to the wanted form. It does nothing while they are as it left them.
-func (o *objects) applyObjects(ctx context.Context, job *batchv1alpha1.Job, ps *pluginState) error {
+	job, ps := t.acting, &t.local.plugins
 	o.tell(job, ps)
 	if !ps.set.HasObjects() || isApplied(job, ps) {
 		return nil

@@ -23,10 +23,7 @@ type podDefaults struct {
 
 // additionsIn returns the additions to pods of that namespace that the informers know.
 func (d *podDefaults) additionsIn(namespace string) build.Additions {
-	limitRanges, err := d.limitRanges.LimitRanges(namespace).List(labels.Everything())
-	if err != nil {
-		limitRanges = nil // only a mistake in an index can cause this; the first pod shows what it really asks for
-	}
+	limitRanges, _ := d.limitRanges.LimitRanges(namespace).List(labels.Everything()) // an informer's lister lists all without an error
 	slices.SortFunc(limitRanges, func(a, b *corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
 	return build.Additions{LimitRanges: limitRanges, OverheadOf: d.overheadOf}
 }
@@ -53,10 +50,7 @@ func (d *podDefaults) priorityOf(className string) int32 {
 
 // globalPriority is the priority that the API server gives to pods without a class. It is the least of the global defaults.
 func (d *podDefaults) globalPriority() int32 {
-	classes, err := d.priorityClasses.List(labels.Everything())
-	if err != nil {
-		return 0
-	}
+	classes, _ := d.priorityClasses.List(labels.Everything()) // as above
 	var least *int32
 	for _, class := range classes {
 		if class.GlobalDefault && (least == nil || class.Value < *least) {

@@ -52,7 +52,6 @@ func (c *Controller) steps() []step {
 		{when: (*jobSync).hasGroup, do: c.objects.deleteGroup, problem: &groupDeleteError},
 		{when: (*jobSync).hasEnded, do: c.objects.deleteAll, problem: &objectDeleteError},
 		{when: (*jobSync).isOver, do: c.objects.deleteExpired, problem: &expiryError},
-		{do: c.keepTurn},
 		{do: c.announce},
 	}
 }
@@ -82,7 +81,11 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 // conclude says when to sync the Job again, by what has failed.
 func (c *Controller) conclude(t *jobSync) (time.Duration, error) {
 	if t.failed != nil {
+		t.local.unfinished = false
 		return t.wait, c.report(t.acting, t.failed, t.local)
+	}
+	if t.local.unfinished && !c.turns.Waits(keyOf(t.acting)) {
+		c.worker.Enqueue(keyOf(t.acting)) // its turn goes on
 	}
 	if t.local.lastError != nil {
 		t.local.lastError = nil
@@ -126,7 +129,7 @@ func (t *jobSync) hasObjects() bool {
 // applyFirst brings the objects of a Job that has begun to the wanted form. A status that shows the Job's new size comes after that. An error
 // holds back a status that only reports. The next one tells of the error, if it stays.
 func (c *Controller) applyFirst(ctx context.Context, t *jobSync) error {
-	err := c.objects.applyObjects(ctx, t.s.Job, &t.local.plugins)
+	err := c.objects.apply(ctx, t)
 	isSlow := errors.As(err, new(*plugin.SlowSecret)) // of a new Job
 	isNewPhase := plan.OrPending(t.s.Job.Status.State.Phase) != t.p.Status.State.Phase
 	if err == nil || isSlow || t.p.Request != nil || isNewPhase || t.local.lastError != nil {
@@ -150,10 +153,13 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil {
 		return 0, fmt.Errorf("splitting the key %q: %w", key, err)
 	}
-	owner := types.NamespacedName{Namespace: namespace, Name: name}
 	cached, err := c.jobs.Jobs(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
-		c.forget(owner, key)
+		c.turns.Leave(key)
+		c.objects.slowSecrets.forget(key)
+		c.localStates.forget(key)
+		c.writtenJobs.Forget(key)
+		c.written.Clear(types.NamespacedName{Namespace: namespace, Name: name}, "")
 		return 0, c.commands.drop(ctx, namespace, name)
 	}
 	if err != nil {
@@ -183,14 +189,6 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 	c.localStates.forget(key)
 	return after, nil
-}
-
-func (c *Controller) forget(owner types.NamespacedName, key string) {
-	c.turns.Leave(key)
-	c.objects.slowSecrets.forget(key)
-	c.localStates.forget(key)
-	c.writtenJobs.Forget(key)
-	c.written.Clear(owner, "")
 }
 
 // report turns an API error into a reason, a message and an event. It returns the error if the sync is to be repeated after a pause.

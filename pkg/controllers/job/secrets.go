@@ -147,18 +147,18 @@ func (o *objects) readSecret(ctx context.Context, namespace, name string) (plugi
 
 // checkSecrets applies the objects of the Job's plugins again if one of its Secrets has changed. Secrets are not watched, so this is asked
 // before pods are created that mount them.
-func (o *objects) checkSecrets(ctx context.Context, job *batchv1alpha1.Job, ps *pluginState) error {
-	for object, version := range ps.applied {
+func (o *objects) checkSecrets(ctx context.Context, t *jobSync) error {
+	for object, version := range t.local.plugins.applied {
 		if object.kind != o.kinds.secrets {
 			continue
 		}
-		live, err := o.readSecret(ctx, job.Namespace, object.name)
+		live, err := o.readSecret(ctx, t.acting.Namespace, object.name)
 		if err != nil {
 			return err
 		}
 		if live == nil || live.GetResourceVersion() != version {
-			ps.applied = nil
-			return o.applyObjects(ctx, job, ps)
+			t.local.plugins.applied = nil
+			return o.apply(ctx, t)
 		}
 	}
 	return nil

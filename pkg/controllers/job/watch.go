@@ -226,9 +226,8 @@ func claimsOfJob(job *batchv1alpha1.Job) (keys []string) {
 // additionsHandler enqueues the Jobs that wait for their queue when the additions to their pods change. They request another amount now.
 func (h *handlers) additionsHandler() cache.ResourceEventHandler {
 	return worker.OnAny(func(object metav1.Object) {
-		if jobs, err := h.jobs.Jobs(object.GetNamespace()).List(labels.Everything()); err == nil {
-			h.enqueueWaiting(jobs)
-		}
+		jobs, _ := h.jobs.Jobs(object.GetNamespace()).List(labels.Everything()) // an informer's lister lists all without an error
+		h.enqueueWaiting(jobs)
 	})
 }
 

@@ -167,8 +167,7 @@ func (w *statusWriter) forgetEnds(t *jobSync) {
 // it. Nothing that matters later is done to a Job before its status says so. So the Job goes on when the status can be written.
 func (w *statusWriter) reportUnwritten(job *batchv1alpha1.Job, err error, local *localState) {
 	w.instruments.problems.WithLabelValues(eventStatusError).Inc()
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) || local.writeError == err.Error() {
+	if !errors.As(err, new(apierrors.APIStatus)) || local.writeError == err.Error() {
 		return // an API server that does not answer takes no events either
 	}
 	local.writeError = err.Error()

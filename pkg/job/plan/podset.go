@@ -170,10 +170,7 @@ func (c *podSet) sort(job *batchv1alpha1.Job, records []policy.Record) *Members 
 // isUnwanted tells whether Muster wants the pod to be gone. It follows from the Job's status and spec alone, so that
 // a controller that starts anew finds the same victims.
 func isUnwanted(job *batchv1alpha1.Job, records []policy.Record, s jobPod) bool {
-	if s.version < job.Status.Version {
-		return true
-	}
-	if s.position >= 0 && records[s.position].IsReplaced(s.index, s.generation) {
+	if s.version < job.Status.Version || s.position >= 0 && records[s.position].IsReplaced(s.index, s.generation) {
 		return true
 	}
 	if phase.KeepsOnlyFinished(job.Status.State.Phase) || isLastRestart(job) {

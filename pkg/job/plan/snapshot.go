@@ -93,8 +93,7 @@ func (s *Snapshot) Complete(unwritten *Unwritten) {
 
 // IsFresh tells whether nothing has been made for the Job yet.
 func (s *Snapshot) IsFresh() bool {
-	p := s.Job.Status.State.Phase
-	return (p == "" || p == batchv1alpha1.Pending) && s.Group == nil && len(s.Pods)+len(s.Ended) == 0
+	return OrPending(s.Job.Status.State.Phase) == batchv1alpha1.Pending && s.Group == nil && len(s.Pods)+len(s.Ended) == 0
 }
 
 // Unwritten is a status that waits to be written. It is kept for the case that the pods go.

@@ -48,25 +48,20 @@ const (
 // A phase, an action, and the first plan after a change of the spec are written at once. Requests of users are never late. All else is
 // paced, so that a Job with many pods costs few writes.
 func TimingOf(s *Snapshot, from *batchv1alpha1.JobStatus, p *Plan) Timing {
-	to := p.Status
-	switch {
+	var t Timing
+	switch to := p.Status; {
 	case p.IsFirst, p.Request != nil, OrPending(from.State.Phase) != to.State.Phase, from.HandledCommand != to.HandledCommand:
 		return Timing{BeforeActing: true}
 	case from.RetryCount != to.RetryCount, from.PodGeneration != to.PodGeneration, forgetsTask(from, to), isForLater(from, to):
-		return paced(s, Timing{Interval: ForAnnouncements, BeforeActing: true})
+		t = Timing{Interval: ForAnnouncements, BeforeActing: true}
+	case onlyRewords(from, to):
+		t = Timing{Interval: ForMessages, IsReport: isReport(&s.Job.Spec, from, to)}
+	default:
+		t = Timing{Interval: ForCounts, IsReport: isReport(&s.Job.Spec, from, to),
+			Gathers: from.State.Phase != "" && from.State.Reason == to.State.Reason && from.Terminating == to.Terminating}
 	}
-	t := Timing{Interval: ForCounts, IsReport: isReport(&s.Job.Spec, from, to)}
-	t.Gathers = from.State.Phase != "" && from.State.Reason == to.State.Reason && from.Terminating == to.Terminating
-	if onlyRewords(from, to) {
-		t.Interval, t.Gathers = ForMessages, false
-	}
-	return paced(s, t)
-}
-
-// paced is the timing without its interval if the user has changed the spec.
-func paced(s *Snapshot, t Timing) Timing {
 	if s.SpecChanged {
-		t.Interval, t.Gathers, t.IsReport = NoInterval, false, false
+		return Timing{BeforeActing: t.BeforeActing}
 	}
 	return t
 }
@@ -102,11 +97,7 @@ func onlyRewords(from, to *batchv1alpha1.JobStatus) bool {
 // more than that: without it they would run again. So is one that records created pods, for policies that answer if they vanish. After a
 // restart of the controller nothing else might know of them.
 func isReport(spec *batchv1alpha1.JobSpec, from, to *batchv1alpha1.JobStatus) bool {
-	return from.Succeeded == to.Succeeded && from.Failed == to.Failed &&
-		(sameCreated(from.TaskRecords, to.TaskRecords) || !policy.AnswersEvictions(spec))
-}
-
-// sameCreated tells whether two records of the tasks know of the same pods.
-func sameCreated(a, b []batchv1alpha1.TaskRecord) bool {
-	return slices.EqualFunc(a, b, func(a, b batchv1alpha1.TaskRecord) bool { return a.Name == b.Name && a.Created == b.Created })
+	sameCreated := slices.EqualFunc(from.TaskRecords, to.TaskRecords,
+		func(a, b batchv1alpha1.TaskRecord) bool { return a.Name == b.Name && a.Created == b.Created })
+	return from.Succeeded == to.Succeeded && from.Failed == to.Failed && (sameCreated || !policy.AnswersEvictions(spec))
 }
