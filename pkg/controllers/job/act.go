@@ -3,13 +3,18 @@ package job
 import (
 	"context"
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/order"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/plan"
+	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
 // mayNotStart says that the Job stays Pending and has nothing.
@@ -89,4 +94,57 @@ func (o *objects) deleteExpired(ctx context.Context, t *jobSync) error {
 		return fmt.Errorf("deleting the expired Job: %w", err)
 	}
 	return nil
+}
+
+// maxStartup is how long a pod may be pending before an event announces what follows if it stays so. Every pod is pending at first.
+const maxStartup = 30 * time.Second
+
+// describe names the event and its task.
+func (d delayedAnswer) describe(spec *batchv1alpha1.JobSpec) string {
+	if d.task < 0 {
+		return string(d.event)
+	}
+	return fmt.Sprintf("%s of task %s", d.event, spec.Tasks[d.task].Name)
+}
+
+// announce writes an event for each action that is delayed, one for all pods of a task. It takes back the announcements of actions whose
+// cause is over. It finds out when time alone changes something for the Job.
+func (c *Controller) announce(_ context.Context, t *jobSync) error {
+	job, now := t.acting, t.s.Now
+	t.wait = plan.Soonest(plan.Soonest(t.wait, t.s.LookAgain), plan.NextDeadline(job, now))
+	announced := map[delayedAnswer]bool{}
+	for _, d := range t.p.Delays {
+		about := delayedAnswer{d.Cause.Task, d.Cause.Type, d.Action}
+		switch toldIn := toldAt(&d).Sub(now); {
+		case announced[about], t.local.announced[about]:
+			announced[about] = true
+		case d.PutOff, !phase.Honours(job.Status.State.Phase, d.Action):
+		case toldIn > 0:
+			t.wait = plan.Soonest(t.wait, toldIn)
+		default:
+			announced[about] = true
+			c.cfg.Recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Execute action %s after %s", d.Action, d.Timeout)
+		}
+		if !d.PutOff { // otherwise it does not wait for a time
+			t.wait = plan.Soonest(t.wait, plan.AtLeast(d.Due.Sub(now)))
+		}
+	}
+	if t.p.Request == nil && phase.Runs(job.Status.State.Phase) {
+		for about := range t.local.announced {
+			if !announced[about] {
+				c.cfg.Recorder.Eventf(job, corev1.EventTypeNormal, eventActionCancelled,
+					"Action %s is not executed: %s is over", about.action, about.describe(&job.Spec))
+			}
+		}
+	}
+	t.local.announced = announced
+	return nil
+}
+
+// toldAt is when an event announces a delayed answer.
+func toldAt(d *policy.Delay) time.Time {
+	if d.Cause.Type != busv1alpha1.PodPendingEvent {
+		return d.Cause.Since
+	}
+	return d.Cause.Since.Add(min(d.Timeout/10, maxStartup) + policy.ClockUnit)
 }

@@ -1,10 +1,7 @@
 package job
 
 import (
-	"context"
-	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,13 +9,12 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/plan"
-	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
 // emitEvents writes events about a status that has been written. They are about the Command, the action taken or refused, and the Job's
 // progress. It also reports new problems, and new reasons to wait.
-func (w *statusWriter) emitEvents(t *jobSync) {
-	job, s, p := t.job, t.s, t.p
+func (w *statusWriter) emitEvents(d *decision) {
+	job, s, p := d.job, d.s, d.p
 	w.tellOfCommand(job, s.Command, p)
 	switch {
 	case p.Ignored != "":
@@ -101,64 +97,4 @@ func (w *statusWriter) tellOfCommand(job *batchv1alpha1.Job, command *busv1alpha
 		w.recorder.Eventf(job, corev1.EventTypeNormal, eventCommandIssued,
 			"Start to execute command %s, and clean it up to make sure executed not more than once.", command.Action)
 	}
-}
-
-// maxStartup is how long a pod may be pending before an event announces what follows if it stays so. Every pod is pending at first.
-const maxStartup = 30 * time.Second
-
-// delayedAnswer is the answer to an event that comes later, for the pods of a task.
-type delayedAnswer struct {
-	task   int
-	event  busv1alpha1.Event
-	action busv1alpha1.Action
-}
-
-// describe names the event and its task.
-func (d delayedAnswer) describe(spec *batchv1alpha1.JobSpec) string {
-	if d.task < 0 {
-		return string(d.event)
-	}
-	return fmt.Sprintf("%s of task %s", d.event, spec.Tasks[d.task].Name)
-}
-
-// announce writes an event for each action that is delayed, one for all pods of a task. It takes back the announcements of actions whose
-// cause is over. It finds out when time alone changes something for the Job.
-func (c *Controller) announce(_ context.Context, t *jobSync) error {
-	job, now := t.acting, t.s.Now
-	t.wait = plan.Soonest(plan.Soonest(t.wait, t.s.LookAgain), plan.NextDeadline(job, now))
-	announced := map[delayedAnswer]bool{}
-	for _, d := range t.p.Delays {
-		about := delayedAnswer{d.Cause.Task, d.Cause.Type, d.Action}
-		switch toldIn := toldAt(&d).Sub(now); {
-		case announced[about], t.local.announced[about]:
-			announced[about] = true
-		case d.PutOff, !phase.Honours(job.Status.State.Phase, d.Action):
-		case toldIn > 0:
-			t.wait = plan.Soonest(t.wait, toldIn)
-		default:
-			announced[about] = true
-			c.cfg.Recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Execute action %s after %s", d.Action, d.Timeout)
-		}
-		if !d.PutOff { // otherwise it does not wait for a time
-			t.wait = plan.Soonest(t.wait, plan.AtLeast(d.Due.Sub(now)))
-		}
-	}
-	if t.p.Request == nil && phase.Runs(job.Status.State.Phase) {
-		for about := range t.local.announced {
-			if !announced[about] {
-				c.cfg.Recorder.Eventf(job, corev1.EventTypeNormal, eventActionCancelled,
-					"Action %s is not executed: %s is over", about.action, about.describe(&job.Spec))
-			}
-		}
-	}
-	t.local.announced = announced
-	return nil
-}
-
-// toldAt is when an event announces a delayed answer.
-func toldAt(d *policy.Delay) time.Time {
-	if d.Cause.Type != busv1alpha1.PodPendingEvent {
-		return d.Cause.Since
-	}
-	return d.Cause.Since.Add(min(d.Timeout/10, maxStartup) + policy.ClockUnit)
 }

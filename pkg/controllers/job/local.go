@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
@@ -29,7 +30,7 @@ type localState struct {
 	writeError     string                  // why the status could not be written last
 	unwritten      *plan.Unwritten         // the status that waits to be written; nil if nothing does
 	unwrittenSince time.Time               // when it began to wait
-	uncertain      *jobSync                // it wrote a status, and it is not known whether that succeeded; nil if there is none
+	uncertain      *decision               // its status was written, and it is not known whether that succeeded; nil if there is none
 	lastError      *plan.Finding           // the error of the last attempt to act
 	deletions      map[types.UID]time.Time // pod UID -> when its deletion was asked for
 	unfinished     bool                    // pods are left to create or delete: the Job has a turn, or waits for one
@@ -113,23 +114,30 @@ type retries struct {
 	next  time.Time // when another one is due. A sync that an event causes earlier is not another one
 }
 
+// delayedAnswer is the answer to an event that comes later, for the pods of a task.
+type delayedAnswer struct {
+	task   int
+	event  busv1alpha1.Event
+	action busv1alpha1.Action
+}
+
+// decision is the plan for a Job, and what it was made from.
+type decision struct {
+	job *batchv1alpha1.Job // as it is stored
+	s   *plan.Snapshot
+	p   *plan.Plan
+}
+
 // jobSync is one sync of a Job: what it has found and decided so far.
 type jobSync struct {
-	job      *batchv1alpha1.Job // as it is stored
-	local    *localState
-	commands *commands
-	s        *plan.Snapshot
-	p        *plan.Plan
-	acting   *batchv1alpha1.Job // with its defaults, and the status of the plan
-	// group is the PodGroup that pods are created for.
-	group *schedulingv1beta1.PodGroup
-	// missing are the pods to create. priorities are those of the tasks.
-	missing    []plan.Missing
-	priorities []int32
-	// halted says that nothing more is created.
-	halted bool
-	// failed is the first error that the status tells of.
-	failed error
-	// wait is the time until the next sync; 0 if only an event causes one.
-	wait time.Duration
+	decision
+	local      *localState
+	commands   *commands
+	acting     *batchv1alpha1.Job          // with its defaults, and the status of the plan
+	group      *schedulingv1beta1.PodGroup // that pods are created for
+	missing    []plan.Missing              // the pods to create
+	priorities []int32                     // of the tasks
+	halted     bool                        // nothing more is created
+	failed     error                       // the first error that the status tells of
+	wait       time.Duration               // until the next sync; 0 if only an event causes one
 }

@@ -1,7 +1,9 @@
 package job
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -57,6 +59,17 @@ func nameOf(job *batchv1alpha1.Job) types.NamespacedName {
 }
 
 func keyOf(job *batchv1alpha1.Job) string { return job.Namespace + "/" + job.Name }
+
+// staleError is why a sync of a Job had no effect although nothing is wrong. An informer is behind, or another client has changed the Job.
+type staleError struct {
+	why   string
+	pause time.Duration // before the next sync, if no event causes one earlier
+}
+
+func (e *staleError) Error() string { return e.why }
+
+// errEnough ends a sync that has done what it can.
+var errEnough = errors.New("nothing more is to do")
 
 // metaOf is the metadata of an object that belongs to a Job and goes with it.
 func metaOf(job *batchv1alpha1.Job, name string) metav1.ObjectMeta {

@@ -70,7 +70,7 @@ func (c *bulkJobs) wants(namespace, name string, pods int32) bool {
 // creation is a sync of a Job that creates pods.
 func creation(job *batchv1alpha1.Job, local *localState, wanted []plan.Missing, priorities []int32) *jobSync {
 	local.plugins.set = &plugins.Set{}
-	return &jobSync{acting: job, local: local, p: &plan.Plan{}, group: &schedulingv1beta1.PodGroup{}, missing: wanted, priorities: priorities}
+	return &jobSync{acting: job, local: local, decision: decision{p: &plan.Plan{}}, group: &schedulingv1beta1.PodGroup{}, missing: wanted, priorities: priorities}
 }
 
 // rids has a Job delete pods, as one sync does.

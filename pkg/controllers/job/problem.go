@@ -58,14 +58,6 @@ func problemIn(err error) *plan.Finding {
 	return nil
 }
 
-// staleError is why a sync of a Job had no effect although nothing is wrong. An informer is behind, or another client has changed the Job.
-type staleError struct {
-	why   string
-	pause time.Duration // before the next sync, if no event causes one earlier
-}
-
-func (e *staleError) Error() string { return e.why }
-
 // loggedLooks is the number of syncs in a row without effect from which on they are logged.
 const loggedLooks = 3
 

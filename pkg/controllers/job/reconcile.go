@@ -30,9 +30,6 @@ type step struct {
 	creates bool
 }
 
-// errEnough ends a sync that has done what it can.
-var errEnough = errors.New("nothing more is to do")
-
 // steps are the steps of a sync, in order. Nothing is created or deleted before the status that announces it is written.
 func (c *Controller) steps() []step {
 	return []step{
@@ -58,7 +55,7 @@ func (c *Controller) steps() []step {
 
 // reconcile takes the steps of a sync. It returns when to sync the Job again.
 func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, local *localState) (time.Duration, error) {
-	t := &jobSync{job: job, local: local}
+	t := &jobSync{decision: decision{job: job}, local: local}
 	for _, step := range c.steps() {
 		if step.creates && t.halted || step.when != nil && !step.when(t) {
 			continue

@@ -42,7 +42,7 @@ func (w *statusWriter) write(ctx context.Context, t *jobSync) error {
 	local, before := t.local, &t.job.Status
 	if apiequality.Semantic.DeepEqual(before, t.p.Status) {
 		local.unwritten = nil
-		w.forgetEnds(t)
+		w.forgetEnds(&t.decision, local)
 		return nil
 	}
 	timing := plan.TimingOf(t.s, before, t.p)
@@ -68,8 +68,8 @@ func (w *statusWriter) write(ctx context.Context, t *jobSync) error {
 		t.wait = plan.RetrySoon
 		return errEnough
 	}
-	w.forgetEnds(t)
-	w.emitEvents(t)
+	w.forgetEnds(&t.decision, local)
+	w.emitEvents(&t.decision)
 	return nil
 }
 
@@ -103,22 +103,22 @@ func (w *statusWriter) update(ctx context.Context, t *jobSync) error {
 	case err != nil:
 		w.reportUnwritten(t.job, err, t.local)
 		if !t.p.IsFirst {
-			t.local.uncertain = t
+			t.local.uncertain = &t.decision
 		}
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	t.local.lastWrite, t.local.writeError, t.local.unwritten = t.s.Now, "", nil
-	w.count(ctx, t)
+	w.count(ctx, &t.decision)
 	w.writtenJobs.Put(keyOf(t.job), updated)
 	return nil
 }
 
 // count counts the meaning of a written status. It logs when a Job starts for the first time, and when it ends. The podgroup controller logs
 // when it is admitted.
-func (w *statusWriter) count(ctx context.Context, t *jobSync) {
-	job, before, now := t.job, &t.job.Status, t.p.Status
+func (w *statusWriter) count(ctx context.Context, d *decision) {
+	job, before, now := d.job, &d.job.Status, d.p.Status
 	_, err := w.queues.Get(job.Spec.Queue)
-	w.instruments.wrote(t.s.Job, before, t.p, err == nil)
+	w.instruments.wrote(d.s.Job, before, d.p, err == nil)
 	logger := klog.FromContext(ctx).V(1)
 	if before.StartTime == nil && now.StartTime != nil {
 		logger.Info("Job started", "job", klog.KObj(job), "queue", job.Spec.Queue, "after", now.StartTime.Sub(job.CreationTimestamp.Time))
@@ -131,14 +131,14 @@ func (w *statusWriter) count(ctx context.Context, t *jobSync) {
 // resolveUncertain finishes a write whose answer was lost, if the status that was read shows that the write succeeded. It forgets the pods whose
 // ends the status records, and emits the events of the write.
 func (w *statusWriter) resolveUncertain(ctx context.Context, read *batchv1alpha1.JobStatus, local *localState) {
-	t := local.uncertain
-	if t == nil || !hasWritten(t.p.Status, read) {
+	d := local.uncertain
+	if d == nil || !hasWritten(d.p.Status, read) {
 		return
 	}
-	w.forgetEnds(t)
-	if isStored(t.p.Status, read) {
-		w.count(ctx, t)
-		w.emitEvents(t)
+	w.forgetEnds(d, local)
+	if isStored(d.p.Status, read) {
+		w.count(ctx, d)
+		w.emitEvents(d)
 	}
 }
 
@@ -156,10 +156,10 @@ func isStored(wanted, read *batchv1alpha1.JobStatus) bool {
 }
 
 // forgetEnds forgets how gone or going pods ended, if the status records it now.
-func (w *statusWriter) forgetEnds(t *jobSync) {
-	t.local.uncertain = nil
-	if plan.RecordsEnds(t.s.Job) {
-		w.podTracker.Drop(t.s.Job.UID, t.s.Ended)
+func (w *statusWriter) forgetEnds(d *decision, local *localState) {
+	local.uncertain = nil
+	if plan.RecordsEnds(d.s.Job) {
+		w.podTracker.Drop(d.s.Job.UID, d.s.Ended)
 	}
 }
 
