@@ -98,24 +98,21 @@ func newKinds(kube kubernetes.Interface, shared informers.SharedInformerFactory)
 	own := informers.NewSharedInformerFactoryWithOptions(kube, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = batchv1alpha1.JobNameKey }))
 	return &kinds{
-		informers: own,
-		services: kindOf(corev1.Resource("services"), own.Core().V1().Services().Informer(),
-			func(ns string) client[*corev1.Service] { return kube.CoreV1().Services(ns) }),
-		configMaps: kindOf(corev1.Resource("configmaps"), own.Core().V1().ConfigMaps().Informer(),
-			func(ns string) client[*corev1.ConfigMap] { return kube.CoreV1().ConfigMaps(ns) }),
-		policies: kindOf(networkingv1.Resource("networkpolicies"), own.Networking().V1().NetworkPolicies().Informer(),
-			func(ns string) client[*networkingv1.NetworkPolicy] { return kube.NetworkingV1().NetworkPolicies(ns) }),
-		bindings: kindOf(rbacv1.Resource("rolebindings"), own.Rbac().V1().RoleBindings().Informer(),
-			func(ns string) client[*rbacv1.RoleBinding] { return kube.RbacV1().RoleBindings(ns) }),
-		claims: kindOf(corev1.Resource("persistentvolumeclaims"), shared.Core().V1().PersistentVolumeClaims().Informer(),
-			func(ns string) client[*corev1.PersistentVolumeClaim] { return kube.CoreV1().PersistentVolumeClaims(ns) }),
-		secrets: kindOf(corev1.Resource("secrets"), nil, func(ns string) client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) }),
+		informers:  own,
+		services:   kindOf[*corev1.Service](corev1.Resource("services"), own.Core().V1().Services().Informer(), kube.CoreV1().Services),
+		configMaps: kindOf[*corev1.ConfigMap](corev1.Resource("configmaps"), own.Core().V1().ConfigMaps().Informer(), kube.CoreV1().ConfigMaps),
+		policies: kindOf[*networkingv1.NetworkPolicy](networkingv1.Resource("networkpolicies"),
+			own.Networking().V1().NetworkPolicies().Informer(), kube.NetworkingV1().NetworkPolicies),
+		bindings: kindOf[*rbacv1.RoleBinding](rbacv1.Resource("rolebindings"), own.Rbac().V1().RoleBindings().Informer(), kube.RbacV1().RoleBindings),
+		claims: kindOf[*corev1.PersistentVolumeClaim](corev1.Resource("persistentvolumeclaims"),
+			shared.Core().V1().PersistentVolumeClaims().Informer(), kube.CoreV1().PersistentVolumeClaims),
+		secrets: kindOf[*corev1.Secret](corev1.Resource("secrets"), nil, kube.CoreV1().Secrets),
 	}
 }
 
 // kindOf is the kind of a resource with a typed client. informer is nil if it is not watched.
-func kindOf[T plugin.Object](resource schema.GroupResource, informer cache.SharedIndexInformer, typed func(ns string) client[T]) *kind {
-	return &kind{resource, informer, func(ns string) client[plugin.Object] { return untyped[T]{typed(ns)} }}
+func kindOf[T plugin.Object, C client[T]](resource schema.GroupResource, informer cache.SharedIndexInformer, typed func(namespace string) C) *kind {
+	return &kind{resource, informer, func(namespace string) client[plugin.Object] { return untyped[T]{typed(namespace)} }}
 }
 
 // ofPlugins are the kinds of the objects that plugins make, or need, and that are watched.

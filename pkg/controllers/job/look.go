@@ -32,9 +32,6 @@ func (c *Controller) takeSnapshot(ctx context.Context, t *jobSync) error {
 		return err
 	}
 	foreign := c.lookAtGroup(s, local)
-	if !phase.Ended(job.Status.State.Phase) {
-		s.Claims = c.objects.surveyClaims(job)
-	}
 	c.lookForBlockers(s, foreign, local)
 	s.SpecMark = local.specMark
 	s.Controlled = controlled(s, &local.plugins)
@@ -43,12 +40,12 @@ func (c *Controller) takeSnapshot(ctx context.Context, t *jobSync) error {
 	return nil
 }
 
-// lookForBlockers adds what the Job waits for or lacks, the most important first.
+// lookForBlockers adds the Job's claims, and what the Job waits for or lacks, the most important first.
 func (c *Controller) lookForBlockers(s *plan.Snapshot, foreign *plan.Finding, local *localState) {
 	p := s.Job.Status.State.Phase
 	var refusal *plan.Finding
 	if !phase.Ended(p) {
-		refusal = local.refusalOf(s.Job)
+		refusal, s.Claims = local.refusalOf(s.Job), c.objects.surveyClaims(s.Job)
 	}
 	s.Refuse(cmp.Or(refusal, local.plugins.finding(s)))
 	s.Block(foreign, plan.BlocksObjects, plan.WhileLive)

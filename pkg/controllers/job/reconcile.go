@@ -84,14 +84,11 @@ func (c *Controller) conclude(t *jobSync) (time.Duration, error) {
 	if t.local.unfinished && !c.turns.Waits(keyOf(t.acting)) {
 		c.worker.Enqueue(keyOf(t.acting)) // its turn goes on
 	}
-	if t.local.lastError != nil {
-		t.local.lastError = nil
-		t.wait = plan.Soonest(t.wait, plan.RetrySoon) // the status still records it
-	}
-	if t.s.Lacks(plan.ReasonPodGroupNameTaken) {
-		// No event tells when an object of another owner is gone.
+	// The status still records the last error. No event tells when an object of another owner is gone.
+	if t.local.lastError != nil || t.s.Lacks(plan.ReasonPodGroupNameTaken) {
 		t.wait = plan.Soonest(t.wait, plan.RetrySoon)
 	}
+	t.local.lastError = nil
 	return t.wait, nil
 }
 

@@ -104,18 +104,16 @@ func lacksRoom(group *schedulingv1beta1.PodGroup) bool {
 
 // GroupFinding returns what the PodGroup's current condition says, unless all is well.
 func GroupFinding(group *schedulingv1beta1.PodGroup) *Finding {
-	current := currentCondition(group)
-	if current == nil {
+	switch current := currentCondition(group); {
+	case current == nil:
 		return nil
-	}
-	reason := ReasonUnschedulable
-	switch {
 	case current.Reason == schedulingv1beta1.QuotaExceededReason:
-		reason = ReasonQuotaExceeded
+		return &Finding{ReasonQuotaExceeded, current.Message}
 	case !IsAdmitted(group):
-		reason = ReasonPodGroupPending
+		return &Finding{ReasonPodGroupPending, current.Message}
+	default:
+		return &Finding{ReasonUnschedulable, current.Message}
 	}
-	return &Finding{reason, current.Message}
 }
 
 // undone begins the text about a failed request, behind the reason of a phase.
