@@ -37,9 +37,7 @@ func runStarts(t *testing.T, nodes int, story func(*starts)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &starts{t: t, api: simulation.New(), writes: map[string]int{}}
 		for i := range nodes {
-			node := mustertesting.MakeNode(fmt.Sprint("node-", i)).Allocatable("cpu", "1", "memory", "1Ti", "pods", "10").Obj()
-			node.UID = types.UID(node.Name)
-			require.NoError(t, s.api.Create(simulation.Nodes, node, ""))
+			s.addNode(fmt.Sprint("node-", i))
 		}
 		profile, err := simulation.ShippedProfile()
 		require.NoError(t, err)
@@ -67,6 +65,14 @@ func (s *starts) count(action clienttesting.Action) (bool, runtime.Object, error
 		s.writes[patch.GetName()]++
 	}
 	return false, nil, nil
+}
+
+// addNode creates a node of one CPU.
+func (s *starts) addNode(name string) {
+	s.t.Helper()
+	node := mustertesting.MakeNode(name).Allocatable("cpu", "1", "memory", "1Ti", "pods", "10").Obj()
+	node.UID = types.UID(node.Name)
+	require.NoError(s.t, s.api.Create(simulation.Nodes, node, ""))
 }
 
 // pass has virtual time pass.

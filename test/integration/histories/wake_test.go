@@ -1,9 +1,12 @@
 package histories_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,4 +140,30 @@ func TestAGangThatHoldsRoomWhereTheNodesHaveGoneLetsGo(t *testing.T) {
 		w.calmDown()
 		w.checkRest()
 	})
+}
+
+// TestAGangWakesAtOnce when a node comes and when a pod goes: the event wakes it. The scheduler looks at all gangs that are to be judged each
+// second. None of these events comes within 200 ms before that look.
+func TestAGangWakesAtOnce(t *testing.T) {
+	for name, event := range map[string]func(*starts){
+		"a node comes": func(s *starts) { s.addNode("new") },
+		"a pod goes":   func(s *starts) { s.end("alone", 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, offset := range []time.Duration{0, 200 * time.Millisecond, 500 * time.Millisecond, 800 * time.Millisecond} {
+				runStarts(t, 2, func(s *starts) {
+					s.submit("alone", 1, "")
+					s.pass(time.Second)
+					s.submit("gang", 2, "")
+					s.pass(10*time.Second + offset)
+					require.False(t, s.isBound("gang-0") || s.isBound("gang-1"), "it lacks a place")
+					event(s)
+					s.pass(100 * time.Millisecond)
+					for i := range 2 {
+						assert.True(t, s.isBound(fmt.Sprintf("gang-%d", i)), "%s after a look at all gangs", offset)
+					}
+				})
+			}
+		})
+	}
 }
