@@ -41,8 +41,8 @@ var philly string
 
 var workloads = []workload{
 	{"eight nodes", Cluster{Nodes: 8, Each: 1}, func(int) ([]Job, error) { return EightNodes(), nil }, 0, 0},
-	{"lublin", Cluster{Nodes: 32, Each: 8}, func(n int) ([]Job, error) { return Lublin(1, n, 256), nil }, 500, 400},
-	{"philly, one-GPU jobs thinned", Cluster{Nodes: 16, Each: 8}, partOfPhilly, 500, 400},
+	{"lublin", Cluster{Nodes: 32, Each: 8}, func(n int) ([]Job, error) { return Lublin(1, n, 256), nil }, 1000, 400},
+	{"philly, one-GPU jobs thinned", Cluster{Nodes: 16, Each: 8}, partOfPhilly, 1000, 400},
 }
 
 func partOfPhilly(n int) ([]Job, error) {
