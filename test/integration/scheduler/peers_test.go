@@ -19,8 +19,8 @@ import (
 
 // The tests below (T1, T2 and so on) are named after the failures that users of other schedulers report most.
 
-// T1: a gang that lacks room wakes when a node comes, and when a pod goes. Nothing else happens in the cluster meanwhile. That the event wakes
-// it, and no later look at all gangs, is said by a metric here, and by TestAGangWakesAtOnce in virtual time.
+// T1: a gang that lacks room wakes when a node comes, and when a pod goes. Nothing else happens in the cluster meanwhile. A metric says that an
+// event wakes it, and no later look at all gangs. So does TestAGangWakesAtOnce, in virtual time.
 func TestT1_AGangWakesWhenANodeComesAndWhenAPodGoes(t *testing.T) {
 	const rounds = 5
 	w := newQuietWorld(t, 0)
