@@ -67,5 +67,5 @@ func TestAFailedSearchIsRepeatedWhenItsAnswerMayDiffer(t *testing.T) {
 		}
 		assert.Equal(t, c.want, search.MayDiffer(at(c.changed), at(c.now)), name)
 	}
-	assert.True(t, FailedSearch{}.MayDiffer(at(0), at(1)), "none was made")
+	assert.True(t, (&FailedSearch{}).MayDiffer(at(0), at(1)), "none was made")
 }

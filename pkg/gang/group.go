@@ -116,11 +116,7 @@ type Retry struct {
 	Failures int       // attempts in a row that failed although the decision was yes
 	Until    time.Time // the gang backs off until then
 	Binding  int       // attempts in a row that a failed binding has caused
-	Searches int       // searches for victims in a row that found none
-	SearchAt time.Time // the next search is not made before
-	// SearchPending: the last decision was made when no victims might be searched yet.
-	SearchPending bool
-	Searched      FailedSearch // the last search that found none
+	Search   FailedSearch
 }
 
 // Timestamps are the times of a gang's steps.
@@ -258,7 +254,7 @@ func (g *Group) Change() Effects {
 	g.Changes++
 	g.Conditions++
 	g.membersChanged()
-	g.Retry.Searches, g.Retry.SearchAt, g.Retry.SearchPending, g.Retry.Searched = 0, time.Time{}, false, FailedSearch{}
+	g.Retry.Search = FailedSearch{}
 	if g.Refusal != nil {
 		g.Refusal.Woken = true
 	}

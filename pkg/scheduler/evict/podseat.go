@@ -22,7 +22,7 @@ func (v *Victims) CommitSeat(s *PodSearch, found *placement.Seat) (node string, 
 	now := v.t.Clock.Now()
 	if found == nil || !v.seatPod(s, found, now) {
 		v.Searches.failed(s, now)
-		s.backoff.pending = found != nil // a gang has changed meanwhile
+		s.backoff.Pending = found != nil // a gang has changed meanwhile
 		return "", false
 	}
 	v.Searches.succeeded(s)

@@ -30,7 +30,8 @@ type PodSearch struct {
 	begun   time.Time
 }
 
-// podSearches says when victims are searched for single pods and surplus. Thousands of similar pods may wait, so they share the pauses.
+// podSearches says when victims are searched for single pods and surplus. Thousands of similar pods may wait, so they share the record of
+// searches that failed.
 type podSearches struct {
 	Backoffs map[similarPods]*searchBackoff
 	Of       map[types.UID]*searchBackoff // of each pod that waits for its next search
@@ -46,12 +47,9 @@ type similarPods struct {
 // searchBackoff is when the next search for similar pods is made.
 type searchBackoff struct {
 	similarPods
-	pods     map[types.UID]waitingPod
-	wants    resources.List // of each pod
-	searches int            // in a row that found nothing
-	at       time.Time      // the next is not made before
-	pending  bool           // a pod came during the pause
-	last     gang.FailedSearch
+	gang.FailedSearch
+	pods  map[types.UID]waitingPod
+	wants resources.List // of each pod
 }
 
 // waitingPod is a pod that waits for a search.
@@ -77,9 +75,9 @@ func (s *podSearches) Begin(pod *corev1.Pod, c *Claimant, delay, rest time.Durat
 	p.pods[pod.UID], s.Of[pod.UID] = waits, p
 	switch {
 	case rest > 0 || now.Before(waits.at):
-		p.pending = true
-	case now.Before(p.at):
-		p.pending = p.pending || !retried // else the search for another pod has answered for it
+		p.Pending = true
+	case now.Before(p.At):
+		p.Pending = p.Pending || !retried // else the search for another pod has answered for it
 	default:
 		return p
 	}
@@ -103,24 +101,17 @@ func (s *podSearches) backoffOf(pod *corev1.Pod, c *Claimant) *searchBackoff {
 	return s.Backoffs[key]
 }
 
-// failed notes that a search found nothing. The next search for such pods is delayed: twice as long each time, and longer after a long
-// search.
+// failed notes that a search found nothing. The next search for such pods is delayed for longer after a long search.
 func (s *podSearches) failed(search *PodSearch, now time.Time) {
-	search.backoff.pause(now)
-	search.backoff.last, search.backoff.pending = gang.FailedSearch{Begun: search.begun, Again: search.Again}, false
-	if at := now.Add(state.SearchPause * now.Sub(search.begun)); at.After(search.backoff.at) {
-		search.backoff.at = at
+	search.backoff.Failed(search.begun, search.Again, now)
+	if at := now.Add(state.SearchPause * now.Sub(search.begun)); at.After(search.backoff.At) {
+		search.backoff.At = at
 	}
-}
-
-func (p *searchBackoff) pause(now time.Time) {
-	p.at = now.Add(min(LongestSearchPause, FirstSearchPause<<min(p.searches, 10)))
-	p.searches++
 }
 
 // succeeded notes that a search has found victims. A search may find victims for equal pods, too.
 func (s *podSearches) succeeded(search *PodSearch) {
-	search.backoff.searches, search.backoff.at, search.backoff.pending = 0, time.Time{}, true
+	search.backoff.Count, search.backoff.At, search.backoff.Pending = 0, time.Time{}, true
 	s.Forget(search.pod.UID)
 }
 
@@ -141,19 +132,18 @@ func (s *podSearches) Forget(pod types.UID) {
 func (s *podSearches) retryable(changedAt, now time.Time, most int, mayReclaim func(account string, wants resources.List) bool) (pods []*corev1.Pod) {
 	asked := 0
 	for _, p := range s.Backoffs {
-		if now.Before(p.at) || !p.pending && !p.last.MayDiffer(changedAt, now) {
+		if now.Before(p.At) || !p.MayDiffer(changedAt, now) {
 			continue
 		}
 		if asked++; asked > most {
 			return pods // the rest is searched for in the next tick: the order differs each time
 		}
-		if !p.pending && !p.last.IsDue(now) && !mayReclaim(p.account, p.wants) {
-			p.last.Begun = now
-			p.pause(now)
+		if !p.IsDue(now) && !mayReclaim(p.account, p.wants) {
+			p.Failed(now, p.Again, now)
 			continue
 		}
 		some := p.waiting(now)
-		p.pending = len(some) == 0 // all wait for their delay
+		p.Pending = len(some) == 0 // all wait for their delay
 		pods = append(pods, some...)
 	}
 	return pods
@@ -172,11 +162,6 @@ func (p *searchBackoff) waiting(now time.Time) (pods []*corev1.Pod) {
 }
 
 const (
-	// FirstSearchPause is the pause after a search that found no victims; the pause doubles up to longestSearchPause. A queue may come
-	// above its share without any event that helps a waiting gang.
-	FirstSearchPause = time.Second
-	// LongestSearchPause is the end of the doubling.
-	LongestSearchPause = 30 * time.Second
 	// AskedAtOnce is how many gangs a tick checks for possible victims: thousands may wait.
 	AskedAtOnce = 200
 	// askedIfScarce is the same when searches have taken most of their time: the others would be tried for nothing.

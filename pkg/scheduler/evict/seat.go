@@ -145,7 +145,7 @@ func (v *Victims) SearchIn(g *gang.Group, now time.Time) time.Duration {
 	if !v.Enabled || slices.ContainsFunc(g.Members(), func(m *gang.Member) bool { return gang.NeverPreempts(m.Pod) }) {
 		return -1
 	}
-	wait := g.Retry.SearchAt.Sub(now)
+	wait := g.Retry.Search.At.Sub(now)
 	if delay := v.Quota.TermsOf(g.PodGroup.Account).PreemptionDelay; delay > 0 {
 		since := v.waits.Book.WaitsSince(g.Key)
 		if since.IsZero() {
@@ -154,20 +154,6 @@ func (v *Victims) SearchIn(g *gang.Group, now time.Time) time.Duration {
 		wait = max(wait, since.Add(delay).Sub(now))
 	}
 	return max(0, wait, v.budget.RestIn(now))
-}
-
-// NoteSearch notes the result of a search for a refused gang. There were no victims, or the search is still to be made.
-func (v *Victims) NoteSearch(g *gang.Group, search gang.FailedSearch, made, mayHelp bool, now time.Time) {
-	g.Retry.SearchPending = !made && mayHelp
-	if made {
-		g.Retry.Searched = search
-		v.pauseSearch(g, now)
-	}
-}
-
-func (v *Victims) pauseSearch(g *gang.Group, now time.Time) {
-	g.Retry.SearchAt = now.Add(min(LongestSearchPause, FirstSearchPause<<min(g.Retry.Searches, 10)))
-	g.Retry.Searches++
 }
 
 // SearchAgain wakes gangs and pods whose search for victims is still to be made, or may find some now. No event tells that a queue has come
@@ -195,7 +181,8 @@ func (v *Victims) SearchAgain(now time.Time) {
 	v.t.Apply(nil, e)
 	asked := 0
 	for _, g := range v.t.Gangs {
-		if g.Refusal == nil || g.Refusal.Woken || g.Attempt != nil || !g.Retry.SearchPending && !g.Retry.Searched.MayDiffer(v.changedAt, now) {
+		search := &g.Retry.Search
+		if g.Refusal == nil || g.Refusal.Woken || g.Attempt != nil || !search.MayDiffer(v.changedAt, now) {
 			continue
 		}
 		if v.SearchIn(g, now) != 0 { // which looks at all members
@@ -205,15 +192,13 @@ func (v *Victims) SearchAgain(now time.Time) {
 			return // the rest is searched for in the next tick: the order is another one each time
 		}
 		switch {
-		case g.Retry.SearchPending || g.Retry.Searched.IsDue(now):
+		case search.IsDue(now):
 			v.t.Apply(g, gang.Only(gang.ToWake))
-		case v.Quota.Enforced && g.PodGroup.Account != "":
-			if mayReclaim(g.PodGroup.Account, gang.Requests(g.Choose())) {
-				v.t.Apply(g, gang.Only(gang.ToWake))
-			} else {
-				g.Retry.Searched.Begun = now
-				v.pauseSearch(g, now)
-			}
+		case !v.Quota.Enforced || g.PodGroup.Account == "":
+		case mayReclaim(g.PodGroup.Account, gang.Requests(g.Choose())):
+			v.t.Apply(g, gang.Only(gang.ToWake))
+		default:
+			search.Failed(now, search.Again, now)
 		}
 	}
 }

@@ -258,8 +258,10 @@ func (c *Decisions) refuse(g *gang.Group, s *Snapshot, d *placement.Decision) {
 	stale := c.isStale(g, s, d)
 	c.t.Apply(g, c.waitInBook(g, s, d, now)) // first, so that the room it frees wakes only gangs that waited before
 	stale = stale || s.Lacks == nil && c.isReservedLess(g, s)
-	c.t.Victims.NoteSearch(g, gang.FailedSearch{Begun: s.begun, Again: d.SearchAgain}, s.MayEvict, s.TooMuch == nil && !s.ExceedsCapability, now)
-	g.Retry.SearchPending = g.Retry.SearchPending || d.Seat != nil // a seat that could not be taken: a gang has changed meanwhile
+	if s.MayEvict {
+		g.Retry.Search.Failed(s.begun, d.SearchAgain, now)
+	}
+	g.Retry.Search.Pending = d.Seat != nil || !s.MayEvict && s.TooMuch == nil && !s.ExceedsCapability // the seat could not be taken: a gang has changed
 	e := gang.Only(gang.ToReport)
 	switch {
 	case stale:

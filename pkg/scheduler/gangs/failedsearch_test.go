@@ -14,7 +14,6 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
-	"github.com/muster-sched/muster/pkg/scheduler/evict"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -177,7 +176,7 @@ func TestASearchWhoseVictimsCannotGoIsRepeated(t *testing.T) {
 	s, _ := tr.Victims.SearchFor(mine)
 	_, ok := tr.Victims.CommitSeat(s, seatOf(t, mine, low[0]))
 	require.False(t, ok)
-	clock.Step(evict.FirstSearchPause)
+	clock.Step(gang.FirstSearchPause)
 	dispatch.NewDispatcher(tr).Tick()
 	assert.True(t, isReady(tr, "mine"))
 }

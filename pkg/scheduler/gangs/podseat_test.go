@@ -313,11 +313,11 @@ func TestPodsAreTriedAgainWhenASearchIsDue(t *testing.T) {
 	tr.Victims.Total = resources.List{corev1.ResourceCPU: 2000}
 	s, _ := tr.Victims.SearchFor(mine)
 	tr.Victims.CommitSeat(s, nil)
-	clock.Step(evict.LongestSearchPause)
+	clock.Step(gang.LongestSearchPause)
 	dispatch.NewDispatcher(tr).Tick()
 	require.False(t, isReady(tr, "mine"), "no search is pending")
 	tr.Victims.SearchFor(mine) // an event has it tried before the pause is over
-	clock.Step(evict.LongestSearchPause)
+	clock.Step(gang.LongestSearchPause)
 	dispatch.NewDispatcher(tr).Tick()
 	require.True(t, isReady(tr, "mine"))
 	s, _ = tr.Victims.SearchFor(mine)
@@ -333,7 +333,7 @@ func TestPodsAreTriedAgainWhenASearchIsDue(t *testing.T) {
 		moved.Annotations[schedulingv1beta1.QueueNameAnnotation] = "other"
 		tr.SetPod(moved)
 	}
-	clock.Step(evict.LongestSearchPause)
+	clock.Step(gang.LongestSearchPause)
 	dispatch.NewDispatcher(tr).Tick()
 	assert.True(t, isReady(tr, "mine"), "the other queue is above its share")
 }

@@ -321,13 +321,13 @@ func TestAGangIsDecidedAgainWhenAnotherQueueIsAboveItsShare(t *testing.T) {
 	tr.Victims.Rules(s.Claimant(), resources.List{corev1.ResourceCPU: 4000}, nil)
 	tr.Decisions.Commit(s, no(s, "no room", waiting[0], "NodeResourcesFit"))
 	woken := func() bool { return tr.Gangs[theGang].Refusal.Woken }
-	clock.Step(evict.LongestSearchPause)
+	clock.Step(gang.LongestSearchPause)
 	dispatch.NewDispatcher(tr).Tick()
 	require.False(t, woken(), "no queue has more than its share")
 	for i := range 3 {
 		tr.SetPod(on(singleNamed(fmt.Sprint("s", i), "other").Obj(), "node"))
 	}
-	clock.Step(evict.LongestSearchPause)
+	clock.Step(gang.LongestSearchPause)
 	dispatch.NewDispatcher(tr).Tick()
 	assert.True(t, woken())
 }
@@ -351,7 +351,7 @@ func TestATickAsksForSomeOfThousandsOfGangs(t *testing.T) {
 		}
 		return n
 	}
-	clock.Step(evict.LongestSearchPause)
+	clock.Step(gang.LongestSearchPause)
 	dispatch.NewDispatcher(tr).Tick()
 	assert.Equal(t, evict.AskedAtOnce, woken())
 	dispatch.NewDispatcher(tr).Tick()
