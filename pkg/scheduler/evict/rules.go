@@ -35,8 +35,7 @@ func evictionFor(c *Claimant, v *placement.Victim, pod *corev1.Pod) Repair {
 // EvictionRules say which pods may be evicted together for a gang, by the shares of queues and by priority.
 type EvictionRules struct {
 	reclaim  *quota.Reclaim
-	claimant Claimant
-	queues   bool // quota is enforced, so queues count
+	claimant Claimant // without an account where no quota is enforced
 	// sparesOutsiders: what is in no queue stays.
 	sparesOutsiders bool
 }
@@ -61,7 +60,7 @@ type Claimant struct {
 
 // Below is the priority below which units of an account may be evicted, where priority counts.
 func (r *EvictionRules) Below(account string) int32 {
-	if !r.queues || r.claimant.Account == "" || account == "" || quota.QueueOf(account) == quota.QueueOf(r.claimant.Account) {
+	if r.claimant.Account == "" || account == "" || quota.QueueOf(account) == quota.QueueOf(r.claimant.Account) {
 		return r.claimant.Priority
 	}
 	return math.MaxInt32
@@ -69,7 +68,7 @@ func (r *EvictionRules) Below(account string) int32 {
 
 // Judged returns a candidate with the rule that allows its eviction, or nil if no rule does.
 func (r *EvictionRules) Judged(v *placement.Victim) *placement.Victim {
-	v.Rule = r.reclaim.Rule(r.unit(v))
+	v.Rule = r.reclaim.Rule(unitOf(v))
 	if v.Rule == quota.NotAllowed || v.Rule == quota.FromOutside && r.sparesOutsiders {
 		return nil
 	}
@@ -78,27 +77,23 @@ func (r *EvictionRules) Judged(v *placement.Victim) *placement.Victim {
 
 // Take notes that a victim is evicted. It refuses one that must not go beside the taken ones. Pods that go by themselves are gone already.
 func (r *EvictionRules) Take(v *placement.Victim) bool {
-	return v.Rule == quota.NotAllowed || r.reclaim.Take(r.unit(v))
+	return v.Rule == quota.NotAllowed || r.reclaim.Take(unitOf(v))
 }
 
 // GiveBack undoes Take.
 func (r *EvictionRules) GiveBack(v *placement.Victim) {
 	if v.Rule != quota.NotAllowed {
-		r.reclaim.GiveBack(r.unit(v))
+		r.reclaim.GiveBack(unitOf(v))
 	}
 }
 
 // HasQuota says whether the gang has quota without the taken victims.
-func (r *EvictionRules) HasQuota() bool { return !r.queues || r.reclaim.Shortage() == nil }
+func (r *EvictionRules) HasQuota() bool { return r.reclaim.Shortage() == nil }
 
 // Excess is how far the queue of a victim is above its share.
-func (r *EvictionRules) Excess(v *placement.Victim) quota.Ratio { return r.reclaim.Excess(r.unit(v)) }
+func (r *EvictionRules) Excess(v *placement.Victim) quota.Ratio { return r.reclaim.Excess(unitOf(v)) }
 
-// unit is a victim as the queues see it. Where no quota is enforced there are no queues.
-func (r *EvictionRules) unit(v *placement.Victim) quota.Unit {
-	u := quota.Unit{Account: v.Account, Priority: v.Priority(), Requests: v.Requests, AsksToStay: v.AsksToStay}
-	if !r.queues {
-		u.Account = ""
-	}
-	return u
+// unitOf is a victim as the queues see it.
+func unitOf(v *placement.Victim) quota.Unit {
+	return quota.Unit{Account: v.Account, Priority: v.Priority(), Requests: v.Requests, AsksToStay: v.AsksToStay}
 }

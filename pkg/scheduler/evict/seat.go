@@ -240,7 +240,7 @@ func (v *Victims) Rules(claimant *Claimant, total resources.List, leaving []type
 	}
 	shares := v.Quota.Ledger.ShareOut(total, waiting)
 	reclaim := v.Quota.Ledger.Reclaim(c.LedgerKey, shares, c.Account, c.Priority, c.Wants, leaving)
-	return &EvictionRules{reclaim, c, v.Quota.Enforced, v.sparesOutsiders || c.surplus}
+	return &EvictionRules{reclaim, c, v.sparesOutsiders || c.surplus}
 }
 
 // MinRuntime is how long the pods of an account's queue run before they may be evicted.
