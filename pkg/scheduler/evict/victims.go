@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/gangmetrics"
@@ -60,37 +61,28 @@ func (v *Victims) Searched(took time.Duration, found bool) {
 	v.t.Metrics.Searches.WithLabelValues(result).Observe(took.Seconds())
 }
 
-// Standing is what preemption must know about a gang.
-type Standing struct {
-	// Spec of the gang.
-	Spec gang.Spec
-	// Account that the members that hold room are charged to, "" for none.
-	Account string
-	// Floor is the priority that the PodGroup's class gives to the gang, the lowest there is if it names none. It is at most that of its
-	// most important member. No member is worth less.
-	Floor int32
-	// Holding are copies of the members that hold room, count for the gang, and are no preemptor's victims.
-	Holding map[types.UID]*gang.Member
-}
-
-// Standing says how a gang stands now. It is false for a gang that needs no care. A gang without a PodGroup has no minimum, and its pods
-// are like any single pods.
-func (v *Victims) Standing(key state.Key) (Standing, bool) {
+// Standing is a gang as it stands now, with copies of its members. It is nil for a gang that needs no care. A gang without a PodGroup has no
+// minimum, and its pods are like any single pods. The caller adds the pods of its snapshot.
+func (v *Victims) Standing(key state.Key) *placement.GangVictims {
 	v.t.Lock()
 	defer v.t.Unlock()
 	g := v.t.Gangs[key]
 	if g == nil || !g.PodGroup.Exists {
-		return Standing{}, false
+		return nil
 	}
-	standing := Standing{Spec: g.Asks(), Account: v.Quota.HeldBy(g), Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{}}
+	holding := v.claims.Holding(g, "")
+	standing := &placement.GangVictims{
+		Key: key.String(), Account: v.Quota.HeldBy(g), Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{},
+		Spare: gang.NewRemaining(g.Asks(), holding).Spare,
+	}
 	if class := v.t.ClassValue(g.PodGroup.Class); class != nil {
 		standing.Floor = g.Priority(class)
 	}
-	for _, m := range v.claims.Holding(g, "") {
+	for _, m := range holding {
 		held := *m
 		standing.Holding[m.UID] = &held
 	}
-	return standing, true
+	return standing
 }
 
 // NoneIsManaged says whether there are no gangs and no queues at all. Then upstream knows all that decides about a victim.

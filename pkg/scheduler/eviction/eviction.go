@@ -6,8 +6,6 @@ package eviction
 import (
 	"context"
 	"fmt"
-	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -63,7 +61,7 @@ func (s *Search) SeatFor(ctx context.Context, claimant *evict.Claimant, problem 
 	}
 	c := s.census(all, claimant)
 	rules := s.victims.Rules(claimant, c.total, c.leavingUIDs())
-	candidates := s.candidates(claimant.Gang, c, rules, time.Now())
+	candidates := s.candidates(c, rules, time.Now())
 	if len(candidates) == 0 {
 		return nil, c.again
 	}
@@ -77,12 +75,14 @@ func (s *Search) SeatFor(ctx context.Context, claimant *evict.Claimant, problem 
 
 // census is what runs in the cluster, and may be evicted as far as it says itself.
 type census struct {
+	victims *evict.Victims
+	own     state.Key      // the claimant's gang, of which nothing goes
 	total   resources.List // what all nodes have
 	leaving []*placement.Victim
 	singles []fwk.PodInfo
-	gangs   map[state.Key]map[types.UID]fwk.PodInfo
-	order   []state.Key // of the gangs, as first seen
-	again   time.Time   // the first time when a pod may be evicted that must stay now; zero for none
+	gangs   map[state.Key]*placement.GangVictims // nil for a gang that needs no care
+	order   []*placement.GangVictims             // as first seen
+	again   time.Time                            // the first time when a pod may be evicted that must stay now; zero for none
 	// byPriority: it is for a pod without a queue, see priority.go.
 	byPriority  bool
 	minRuntimes map[string]time.Duration // by account
@@ -97,7 +97,7 @@ func (c *census) mayChangeAt(at time.Time) {
 
 // census looks at all pods. Where priority alone decides, it leaves out pods whose priority is not lower: most searches end there.
 func (s *Search) census(nodes []fwk.NodeInfo, claimant *evict.Claimant) *census {
-	c := newCensus()
+	c := newCensus(s.victims, claimant.Gang)
 	going := s.victims.Leaving()
 	for _, node := range nodes {
 		c.total.Add(placement.AllocatableOn(node))
@@ -118,8 +118,8 @@ func (s *Search) census(nodes []fwk.NodeInfo, claimant *evict.Claimant) *census 
 	return c
 }
 
-func newCensus() *census {
-	return &census{total: resources.List{}, gangs: map[state.Key]map[types.UID]fwk.PodInfo{}, minRuntimes: map[string]time.Duration{}}
+func newCensus(victims *evict.Victims, own state.Key) *census {
+	return &census{victims: victims, own: own, total: resources.List{}, gangs: map[state.Key]*placement.GangVictims{}, minRuntimes: map[string]time.Duration{}}
 }
 
 // add counts a pod if it may be evicted.
@@ -130,13 +130,28 @@ func (c *census) add(info fwk.PodInfo) {
 	case !gang.MayBeEvicted(pod):
 	case !inGang || gang.Lingers(pod): // no gang needs one that lingers
 		c.singles = append(c.singles, info)
+	case key == c.own:
 	default:
-		if c.gangs[key] == nil {
-			c.gangs[key] = map[types.UID]fwk.PodInfo{}
-			c.order = append(c.order, key)
+		if g := c.gang(key); g != nil {
+			g.Pods[pod.UID] = info
+		} else {
+			c.singles = append(c.singles, info)
 		}
-		c.gangs[key][pod.UID] = info
 	}
+}
+
+// gang is a gang as it stood when it was first asked for; nil if it needs no pod.
+func (c *census) gang(key state.Key) *placement.GangVictims {
+	g, known := c.gangs[key]
+	if !known {
+		g = c.victims.Standing(key)
+		c.gangs[key] = g
+		if g != nil {
+			g.Pods = map[types.UID]fwk.PodInfo{}
+			c.order = append(c.order, g)
+		}
+	}
+	return g
 }
 
 // stuckAfter is a time after the grace period of a pod that is being deleted. A pod that is still there then is expected to stay.
@@ -169,19 +184,17 @@ type judge interface {
 }
 
 // candidates are what may be evicted, each by itself, but for the members of a gang.
-func (s *Search) candidates(but state.Key, c *census, rules judge, now time.Time) []*placement.Victim {
-	candidates := s.singles(slices.Values(c.singles), c, rules, now)
-	for _, key := range c.order {
-		if key != but {
-			candidates = append(candidates, s.parts(key, c, rules, now)...)
-		}
+func (s *Search) candidates(c *census, rules judge, now time.Time) []*placement.Victim {
+	candidates := s.singles(c.singles, c, rules, now)
+	for _, g := range c.order {
+		candidates = append(candidates, parts(g, c, rules, now)...)
 	}
 	return candidates
 }
 
 // singles are the pods that no gang needs and that may be evicted.
-func (s *Search) singles(infos iter.Seq[fwk.PodInfo], c *census, rules judge, now time.Time) (candidates []*placement.Victim) {
-	for info := range infos {
+func (s *Search) singles(infos []fwk.PodInfo, c *census, rules judge, now time.Time) (candidates []*placement.Victim) {
+	for _, info := range infos {
 		pod := info.GetPod()
 		account, requests, charged := s.victims.Quota.Ledger.Charged(pod.UID)
 		if !charged {
@@ -190,7 +203,7 @@ func (s *Search) singles(infos iter.Seq[fwk.PodInfo], c *census, rules judge, no
 		if !charged && !c.byPriority {
 			requests = resources.PodRequests(pod)
 		}
-		if c.isNew(s.victims, pod, account, now) {
+		if c.isNew(pod, account, now) {
 			continue
 		}
 		v := &placement.Victim{
@@ -205,38 +218,24 @@ func (s *Search) singles(infos iter.Seq[fwk.PodInfo], c *census, rules judge, no
 }
 
 // parts are what may be evicted of a gang: its surplus members, and the rest as a whole.
-func (s *Search) parts(key state.Key, c *census, rules judge, now time.Time) []*placement.Victim {
-	infos := c.gangs[key]
-	standing, ok := s.victims.Standing(key)
-	if !ok {
-		return s.singles(maps.Values(infos), c, rules, now) // without a PodGroup no gang needs them
-	}
+func parts(g *placement.GangVictims, c *census, rules judge, now time.Time) []*placement.Victim {
 	var movable []*gang.Member
-	for _, m := range standing.Holding {
-		if m.State == gang.Bound && infos[m.UID] != nil && !c.isNew(s.victims, m.Pod, standing.Account, now) {
+	for _, m := range g.Holding {
+		if m.State == gang.Bound && g.Pods[m.UID] != nil && !c.isNew(m.Pod, g.Account, now) {
 			movable = append(movable, m)
 		}
 	}
-	g := gangOf(key, standing, infos)
 	asks := func(pod *corev1.Pod) bool { return c.asksToStay(pod, now) }
-	return slices.DeleteFunc(g.Candidates(movable, rules.Below(standing.Account), gang.WillingFirst(asks), asks), func(v *placement.Victim) bool {
-		return v.Kind == gang.WholeGang && len(movable) < len(standing.Holding) || rules.Judged(v) == nil
+	return slices.DeleteFunc(g.Candidates(movable, rules.Below(g.Account), gang.WillingFirst(asks), asks), func(v *placement.Victim) bool {
+		return v.Kind == gang.WholeGang && len(movable) < len(g.Holding) || rules.Judged(v) == nil
 	})
 }
 
-// gangOf is a gang whose members may be evicted, with its pods in the snapshot.
-func gangOf(key state.Key, standing evict.Standing, pods map[types.UID]fwk.PodInfo) *placement.GangVictims {
-	return &placement.GangVictims{
-		Key: key.String(), Account: standing.Account, Floor: standing.Floor, Holding: standing.Holding, Pods: pods,
-		Spare: gang.NewRemaining(standing.Spec, slices.Collect(maps.Values(standing.Holding))).Spare,
-	}
-}
-
 // isNew says whether a pod has run for less than its queue's minimum runtime, and notes until when. It is not evicted at all before.
-func (c *census) isNew(victims *evict.Victims, pod *corev1.Pod, account string, now time.Time) bool {
+func (c *census) isNew(pod *corev1.Pod, account string, now time.Time) bool {
 	least, known := c.minRuntimes[account]
 	if !known {
-		least = victims.MinRuntime(account)
+		least = c.victims.MinRuntime(account)
 		c.minRuntimes[account] = least
 	}
 	return least > 0 && c.isBefore(now, gang.StartOf(pod).Add(least))

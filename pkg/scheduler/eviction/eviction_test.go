@@ -40,18 +40,20 @@ func TestWhoIsAskedForAGang(t *testing.T) {
 	pods := []*corev1.Pod{
 		lingers, pod("single").Obj(), pod("member").Group("g").Obj(), pod("high").Priority(10).Obj(), daemon, going, stuck,
 		pod("mirror").Annotation(corev1.MirrorPodAnnotationKey, "x").Obj(), pod("critical").Priority(2_000_000_000).Obj(),
-		pod("native").NativeGroup("n").Obj(),
+		pod("native").NativeGroup("n").Obj(), pod("loose").Group("without-podgroup").Obj(),
 	}
 	node := mustertesting.MakeNode("node").Allocatable("cpu", "16").Obj()
-	s := New(gangs.New(clocktesting.NewFakeClock(time.Now())).Victims, &cluster{snapshot: cache.NewSnapshot(pods, []*corev1.Node{node})}, nil)
+	tracker := gangs.New(clocktesting.NewFakeClock(time.Now()))
+	tracker.SetPodGroup(mustertesting.MakePodGroup("g").UID("g").MinMember(1).Obj())
+	s := New(tracker.Victims, &cluster{snapshot: cache.NewSnapshot(pods, []*corev1.Node{node})}, nil)
 	infos, err := s.handle.SnapshotSharedLister().NodeInfos().List()
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		claimant evict.Claimant
 		singles  []string
 	}{
-		"by priority alone": {evict.Claimant{Priority: 10}, []string{"single", "daemon", "lingers"}},
-		"by shares, too":    {evict.Claimant{Priority: 0, Account: "q"}, []string{"single", "high", "daemon", "lingers"}},
+		"by priority alone": {evict.Claimant{Priority: 10}, []string{"single", "daemon", "lingers", "loose"}},
+		"by shares, too":    {evict.Claimant{Priority: 0, Account: "q"}, []string{"single", "high", "daemon", "lingers", "loose"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := s.census(infos, &c.claimant)
@@ -60,7 +62,8 @@ func TestWhoIsAskedForAGang(t *testing.T) {
 				singles = append(singles, info.GetPod().Name)
 			}
 			assert.ElementsMatch(t, c.singles, singles)
-			assert.Len(t, found.gangs, 1)
+			require.Len(t, found.order, 1)
+			assert.Len(t, found.order[0].Pods, 1)
 			assert.Equal(t, int64(16_000), found.total[corev1.ResourceCPU])
 			assert.Len(t, found.leaving, 1, "a pod that should be gone for long is not expected to go")
 			assert.Equal(t, "going", found.leaving[0].AllPods()[0].Name)

@@ -83,7 +83,7 @@ func (l *lowering) next(now time.Time) (quota.Overuse, []*corev1.Pod) {
 // census looks at all pods that have a node. Pods that are being deleted are no candidates and do not count. The same holds for pods that only
 // a label charges.
 func (l *lowering) census(pods []*corev1.Pod) (*census, []types.UID) {
-	c, leaving := newCensus(), l.search.victims.Leaving()
+	c, leaving := newCensus(l.search.victims, state.Key{}), l.search.victims.Leaving()
 	for _, pod := range pods {
 		switch info, err := framework.NewPodInfo(pod); {
 		case pod.Spec.NodeName == "", err != nil: // it has an invalid affinity, which the API server does not let in
@@ -98,7 +98,7 @@ func (l *lowering) census(pods []*corev1.Pod) (*census, []types.UID) {
 
 // victims are pods of an account that uses too much. No disruption budget forbids their eviction, by its status.
 func (l *lowering) victims(account string, c *census, leaving []types.UID, now time.Time) []*corev1.Pod {
-	candidates := l.search.candidates(state.Key{}, c, anyVictim{}, now)
+	candidates := l.search.candidates(c, anyVictim{}, now)
 	slices.SortStableFunc(candidates, func(a, b *placement.Victim) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Priority(), b.Priority()), b.Since.Compare(a.Since))
 	})

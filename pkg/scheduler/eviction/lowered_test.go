@@ -26,7 +26,6 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -229,7 +228,7 @@ func TestASearchKnowsWhenItsAnswerMayDiffer(t *testing.T) {
 		pods, err := l.pods.List(labels.Everything())
 		require.NoError(t, err)
 		c, _ := l.census(pods)
-		assert.Empty(t, l.search.candidates(state.Key{}, c, anyVictim{}, l.now))
+		assert.Empty(t, l.search.candidates(c, anyVictim{}, l.now))
 		return c.again
 	}
 	assert.Equal(t, l.now.Add(2*time.Hour), againOf())

@@ -18,7 +18,6 @@ import (
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // Preemptor is a pod without a queue: priority alone decides what may be evicted for it, and on one node.
@@ -40,12 +39,12 @@ type Preemptor struct {
 // being deleted are victims, too.
 func (s *Search) ByPriority(ctx context.Context, p *Preemptor) (node string, victims []*placement.Victim) {
 	member := gang.MemberOf(p.Pod, resources.PodRequests(p.Pod))
+	own, _ := gang.KeyOf(p.Pod)
 	l := &lower{
-		Search: s, Preemptor: p, census: newCensus(), rules: byPriority(member.Priority), now: time.Now(), budgets: s.budgets(),
-		leaving: s.victims.Leaving(), gangs: map[state.Key]*placement.GangVictims{},
+		Search: s, Preemptor: p, census: newCensus(s.victims, own), rules: byPriority(member.Priority), now: time.Now(), budgets: s.budgets(),
+		leaving: s.victims.Leaving(),
 	}
 	l.census.byPriority = true
-	l.own, _ = gang.KeyOf(p.Pod)
 	problem := &placement.Problem{
 		Members: []*gang.Member{member}, Priority: member.Priority, Cycle: p.Cycle,
 		SameGang: func(other *corev1.Pod) bool { return other.UID == p.Pod.UID },
@@ -83,8 +82,6 @@ type lower struct {
 	now     time.Time
 	budgets []*policyv1.PodDisruptionBudget
 	leaving sets.Set[types.UID]
-	own     state.Key
-	gangs   map[state.Key]*placement.GangVictims // nil for a gang that needs no care
 }
 
 // seat searches on some nodes. Where a gang would go whole, it tries to spare small members instead of important ones. That may leave
@@ -104,7 +101,7 @@ func (l *lower) seat(ctx context.Context, problem *placement.Problem, nodes []fw
 		if best == nil || seat != nil && seat.WholeGangs() < best.WholeGangs() {
 			best = seat
 		}
-		if len(l.gangs) == 0 || best != nil && best.WholeGangs() == 0 {
+		if len(l.census.gangs) == 0 || best != nil && best.WholeGangs() == 0 {
 			return best
 		}
 	}
@@ -129,7 +126,7 @@ func (l *lower) on(node fwk.NodeInfo, first placement.EvictionOrder) (leaving, c
 			switch {
 			case m == nil:
 				singles = append(singles, info)
-			case g.Key != l.own.String(): // a pod does not preempt its own gang
+			case g.Key != l.census.own.String(): // a pod does not preempt its own gang
 				if len(members[g]) == 0 {
 					concerned = append(concerned, g)
 				}
@@ -137,7 +134,7 @@ func (l *lower) on(node fwk.NodeInfo, first placement.EvictionOrder) (leaving, c
 			}
 		}
 	}
-	candidates = l.singles(slices.Values(singles), l.census, l.rules, l.now)
+	candidates = l.singles(singles, l.census, l.rules, l.now)
 	for _, g := range concerned {
 		candidates = append(candidates, l.partsOn(node.Node().Name, g, members[g], first)...)
 	}
@@ -153,7 +150,7 @@ func (l *lower) on(node fwk.NodeInfo, first placement.EvictionOrder) (leaving, c
 // partsOn are what may be evicted of a gang with members on a node.
 func (l *lower) partsOn(node string, g *placement.GangVictims, here []*gang.Member, first placement.EvictionOrder) (parts []*placement.Victim) {
 	asks := func(pod *corev1.Pod) bool { return l.census.asksToStay(pod, l.now) }
-	isNew := func(m *gang.Member) bool { return l.census.isNew(l.victims, m.Pod, g.Account, l.now) }
+	isNew := func(m *gang.Member) bool { return l.census.isNew(m.Pod, g.Account, l.now) }
 	here = slices.DeleteFunc(here, func(m *gang.Member) bool { return isNew(m) || asks(m.Pod) })
 	for _, v := range g.Candidates(here, int32(l.rules), first, asks) {
 		if l.rules.Judged(v) == nil || v.Kind == gang.WholeGang && slices.ContainsFunc(slices.Collect(maps.Values(g.Holding)), isNew) {
@@ -186,24 +183,15 @@ func (l *lower) member(pod *corev1.Pod) (*placement.GangVictims, *gang.Member) {
 	if !ok {
 		return nil, nil
 	}
-	g, known := l.gangs[key]
-	if !known {
-		g = l.read(key)
-		l.gangs[key] = g
-	}
+	_, known := l.census.gangs[key]
+	g := l.census.gang(key)
 	if g == nil {
 		return nil, nil
 	}
-	return g, g.Holding[pod.UID]
-}
-
-// read takes a gang as the tracker has it now.
-func (l *lower) read(key state.Key) *placement.GangVictims {
-	standing, ok := l.victims.Standing(key)
-	if !ok {
-		return nil
+	if !known {
+		g.Pods = l.podsOf(g.Holding)
 	}
-	return gangOf(key, standing, l.podsOf(standing.Holding))
+	return g, g.Holding[pod.UID]
 }
 
 // podsOf are the pods of some members in the snapshot. A member that waits in Permit has no node in the API: it may be on any.

@@ -35,8 +35,8 @@ func trackerWithGang(t *testing.T, minMember int32, bound int) (*gangs.Tracker, 
 func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	tr, clock, _ := trackerWithGang(t, 2, 4)
 	held := func() int {
-		standing, ok := tr.Victims.Standing(theGang)
-		require.True(t, ok)
+		standing := tr.Victims.Standing(theGang)
+		require.NotNil(t, standing)
 		return len(standing.Holding)
 	}
 	require.Equal(t, 4, held())
@@ -103,7 +103,6 @@ func TestSurplusDoesNotJoinAGangThatIsBeingEvicted(t *testing.T) {
 func TestAGangWithoutPodGroupNeedsNoCare(t *testing.T) {
 	tr, _, _ := trackerWithGang(t, 2, 2)
 	tr.SetPod(mustertesting.MakePod("h0").UID("h0").Group("h").Node("node").Obj())
-	_, ok := tr.Victims.Standing(keyNamed("h"))
-	assert.False(t, ok)
+	assert.Nil(t, tr.Victims.Standing(keyNamed("h")))
 	assert.True(t, tr.Victims.BeginEviction("a", []types.UID{"h0", "single"}, false))
 }

@@ -175,8 +175,8 @@ func TestAPodThatFitsNowhereHasVictimsEvicted(t *testing.T) {
 			result, status := w.postFilter(t, pod)
 			require.True(t, status.IsSuccess(), status)
 			assert.Equal(t, nodeName(0), result.NominatedNodeName)
-			standing, ok := w.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
-			require.True(t, ok)
+			standing := w.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
+			require.NotNil(t, standing)
 			assert.Len(t, standing.Holding, 2-test.gone, "at once, the victims count as gone")
 			require.Eventually(t, func() bool { return len(w.deleted()) == test.gone }, mustertesting.Timeout, time.Millisecond)
 			for _, pod := range w.deleted().UnsortedList() {
@@ -223,8 +223,8 @@ func TestAPodThatComesAgainClaimsNothingOfBefore(t *testing.T) {
 	w.tracker.Victims.ClaimVictims(pod.UID, []types.UID{"g0", "g1"})
 	_, status := w.postFilter(t, pod)
 	require.Equal(t, fwk.Unschedulable, status.Code(), status)
-	standing, ok := w.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
-	require.True(t, ok)
+	standing := w.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
+	require.NotNil(t, standing)
 	assert.Len(t, standing.Holding, 2)
 }
 
@@ -234,8 +234,8 @@ func TestAPodThatComesAgainHasItsVictimsGone(t *testing.T) {
 	pod := urgentPod(10)
 	w := newWorld(t, fullOf(1), pod)
 	holding := func() int {
-		standing, ok := w.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
-		require.True(t, ok)
+		standing := w.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
+		require.NotNil(t, standing)
 		return len(standing.Holding)
 	}
 	evicted, evict := make(chan error, 1), w.plugin.Executor.PreemptPod
