@@ -13,7 +13,7 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
-// Enter says what a pod is at the start of its scheduling cycle.
+// Enter asks the gate again at the start of a pod's scheduling cycle. It says what the pod is held to there.
 func (t *store) Enter(pod *corev1.Pod) state.Entry {
 	t.Leadership.Lead()
 	key, isMember := t.KeyOf(pod)
@@ -24,11 +24,11 @@ func (t *store) Enter(pod *corev1.Pod) state.Entry {
 		delete(t.Detached, pod.UID)
 	}
 	if !isMember && m == nil { // the queue's pod may be older than the tracker's, and not name its gang yet
-		return state.Entry{Role: state.Single, Reserved: t.WaitList.AgainstMember(nil, pod), Freed: t.WaitList.Held.Freed}
+		return state.Entry{Reserved: t.WaitList.AgainstMember(nil, pod), Freed: t.WaitList.Held.Freed}
 	}
 	if m == nil {
 		t.Unseen[pod.UID] = pod
-		return state.Entry{Role: state.Held, Reason: NotSeen}
+		return state.Entry{Reason: NotSeen}
 	}
 	if g.Attempt != nil {
 		g.Attempt.Failed.Delete(pod.UID) // it is tried again
@@ -38,27 +38,23 @@ func (t *store) Enter(pod *corev1.Pod) state.Entry {
 	reason, isScout := t.closedTo(key, m.Pod)
 	if reason != "" {
 		t.Apply(g, g.TurnAway(m))
-		return state.Entry{Role: state.Held, Reason: reason}
+		return state.Entry{Reason: reason}
 	}
 	if isScout {
 		t.CallScout(g, m)
 	}
-	entry := state.Entry{Reserved: t.WaitList.AgainstMember(g, pod), Freed: t.WaitList.Held.Freed}
+	entry := state.Entry{Scout: isScout, Reserved: t.WaitList.AgainstMember(g, pod), Freed: t.WaitList.Held.Freed}
 	if g.Attempt != nil || g.Seated() {
 		entry.Near = t.Topology.limitFor(g, m)
 	}
 	switch {
 	case g.Attempt != nil:
-		entry.Role = state.Chosen
 		if g.Attempt.Exact || g.Attempt.Order != nil {
 			entry.Node = g.Attempt.ToCome[pod.UID]
 		}
 	case g.Seated():
-		entry.Role, entry.Holds = state.Single, t.WaitList.HoldsAgainst(g, pod)
-		entry.Together = t.groupOf(g, m)
+		entry.Holds, entry.Together = t.WaitList.HoldsAgainst(g, pod), t.groupOf(g, m)
 		t.Apply(nil, t.Topology.surplusWaits(g, pod, entry.Near))
-	default:
-		entry.Role = state.Scout
 	}
 	return entry
 }

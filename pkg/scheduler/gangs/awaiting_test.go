@@ -73,7 +73,7 @@ func TestAPodSaysThatItWaitsForTheController(t *testing.T) {
 	assert.Contains(t, waits.Message, "waiting for muster-controller to give the pod its PodGroup")
 	assert.Contains(t, waits.Message, "whether muster-controller runs")
 	assert.Equal(t, 1, waits.Count)
-	assert.Equal(t, state.Held, tr.Enter(pod).Role, "also if it has passed the gate as the probe of a standby")
+	assert.Equal(t, isHeld, enter(tr, pod), "also if it has passed the gate as the probe of a standby")
 }
 
 // TestAPodThatWaitedForItsPodGroupStartsWithIt: whichever of the tracker and the scheduling queue hears first of the annotation.

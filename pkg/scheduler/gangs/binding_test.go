@@ -35,7 +35,7 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 	assert.Equal(t, []string{"g-1"}, namesOf(dispatch.NewDispatcher(tr).NextActions(key).Activate))
 	order := tr.Order.OrderKey(pods[1], clock.Now())
 	assert.Equal(t, gangs.RankPartial, order.Rank)
-	assert.Equal(t, state.Entry{Role: state.Chosen}, tr.Enter(pods[1]), "the gang is not decided again")
+	assertChosen(t, tr, pods[1], state.Entry{}) // the gang is not decided again
 
 	// Another gang that is decided in the meantime sees that the room is taken.
 	other := gangOf(tr, "h", 1, 1)[0]
@@ -51,7 +51,7 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 
 	// It fails again: the first time it was at once, now it backs off.
 	for i, pod := range pods[1:] {
-		require.Equal(t, state.Chosen, tr.Enter(pod).Role)
+		require.Equal(t, isChosen, enter(tr, pod))
 		result, _ := permit(tr, pod)
 		require.Equal(t, []gangs.PermitResult{gangs.Wait, gangs.Allow}[i], result)
 	}
@@ -64,13 +64,13 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 	assert.Equal(t, []string{"g-1"}, namesOf(dispatch.NewDispatcher(tr).NextActions(key).Activate))
 
 	// It finds no node any more: now the gang is decided like any gang, and it still goes first.
-	require.Equal(t, state.Chosen, tr.Enter(pods[1]).Role)
+	require.Equal(t, isChosen, enter(tr, pods[1]))
 	assert.True(t, tr.Fail(pods[1]))
 	clock.Step(10 * time.Second)
 	tr.SetPod(on(pods[2], "g-2"))
 	assert.Empty(t, tr.Gate(pods[1]))
 	assert.Equal(t, gangs.RankPartial, tr.Order.OrderKey(pods[1], clock.Now()).Rank)
-	assert.Equal(t, state.Scout, tr.Enter(pods[1]).Role)
+	assert.Equal(t, isScout, enter(tr, pods[1]))
 }
 
 func TestTheQuotaOfAMemberWhoseBindingFailsStaysAssumed(t *testing.T) {
@@ -94,7 +94,7 @@ func TestABindingThatFailedIsForgottenWhenItsGangIsBoundAsAWhole(t *testing.T) {
 	pods := gangOf(tr, "g", 2, 2)
 	release(t, tr, pods)
 	unreserve(tr, on(pods[1], "n"))
-	require.Equal(t, state.Chosen, tr.Enter(pods[1]).Role)
+	require.Equal(t, isChosen, enter(tr, pods[1]))
 	result, _ := permit(tr, pods[1])
 	require.Equal(t, gangs.Allow, result)
 	setPods(tr, on(pods[0], "n"), on(pods[1], "n"))
@@ -125,13 +125,13 @@ func TestAMemberThatIsPlacedAnewIsRolledBackWhenBoundOnesAreLost(t *testing.T) {
 			release(t, tr, pods)
 			setPods(tr, on(pods[0], "g-0"), on(pods[1], "g-1"))
 			unreserve(tr, on(pods[2], "g-2"))
-			require.Equal(t, state.Chosen, tr.Enter(pods[2]).Role)
+			require.Equal(t, isChosen, enter(tr, pods[2]))
 
 			// Before it has its room again, two that it needs go. The gang has no other pods, so the attempt cannot end well.
 			lose(tr, on(pods[0], "g-0"))
 			lose(tr, on(pods[1], "g-1"))
 			assert.Nil(t, tr.Gangs[keyNamed("g")].Attempt)
-			assert.Equal(t, state.Held, tr.Enter(pods[2]).Role)
+			assert.Equal(t, isHeld, enter(tr, pods[2]))
 		})
 	}
 }
@@ -146,7 +146,7 @@ func TestAGangIsDecidedAgainWhenABindingFailsAfterTheMinimumWasRaised(t *testing
 	unreserve(tr, on(pods[0], "g-0"))
 	assert.Equal(t, gang.Ready, phaseOf(tr, keyNamed("g")))
 	assert.Empty(t, tr.Gate(pods[0]))
-	assert.Equal(t, state.Scout, tr.Enter(pods[0]).Role)
+	assert.Equal(t, isScout, enter(tr, pods[0]))
 }
 
 // TestAMemberThatIsBoundAfterAllEndsItsAttempt covers a binding that succeeded although its answer was lost. The random histories found
@@ -177,7 +177,7 @@ func TestAMemberGoesFirstThoughNoOtherIsBoundYet(t *testing.T) {
 	unreserve(tr, on(pods[0], "n"))
 	require.Empty(t, tr.Gate(pods[0]))
 	assert.Equal(t, gangs.RankPartial, tr.Order.OrderKey(pods[0], clock.Now()).Rank)
-	require.Equal(t, state.Chosen, tr.Enter(pods[0]).Role)
+	require.Equal(t, isChosen, enter(tr, pods[0]))
 	require.Empty(t, tr.Gate(pods[0]))
 	assert.Equal(t, gangs.RankNormal, tr.Order.OrderKey(pods[0], clock.Now()).Rank)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/evict"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/report"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // The tests below are of Jobs that restart. A fact about one incarnation of a gang does not hold for the next.
@@ -126,7 +125,7 @@ func TestAGangWaitsForTheOutcomeOfATerminatedMember(t *testing.T) {
 	tr.SetPodGroup(known)
 	assert.Equal(t, []string{"surplus"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
 	assert.Empty(t, tr.Gate(surplus))
-	assert.Equal(t, state.Single, tr.Enter(surplus).Role, "the minimum has what it needs")
+	assert.Equal(t, isSingle, enter(tr, surplus), "the minimum has what it needs")
 
 	tr.DeletePod(stays) // and its outcome is never written
 	require.Equal(t, outcomeUnknown, tr.Gate(surplus))
@@ -135,7 +134,7 @@ func TestAGangWaitsForTheOutcomeOfATerminatedMember(t *testing.T) {
 	clock.Step(gangs.OutcomePause)
 	require.Contains(t, lookAgain(t, tr), theGang, "the dispatcher looks again by itself")
 	assert.Equal(t, []string{"surplus"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
-	assert.Equal(t, state.Scout, tr.Enter(surplus).Role, "it takes the place of the member that is gone")
+	assert.Equal(t, isScout, enter(tr, surplus), "it takes the place of the member that is gone")
 }
 
 func TestAMemberThatFailedIsReplacedAtOnce(t *testing.T) {
@@ -150,7 +149,7 @@ func TestAMemberThatFailedIsReplacedAtOnce(t *testing.T) {
 	known.Status.Failed = 1
 	tr.SetPodGroup(known)
 	assert.Empty(t, tr.Gate(comes))
-	assert.Equal(t, state.Scout, tr.Enter(comes).Role)
+	assert.Equal(t, isScout, enter(tr, comes))
 }
 
 func TestAMemberThatIsDeletedIsReplacedAtOnce(t *testing.T) {

@@ -51,7 +51,7 @@ func TestATrackerFollowsUntilItSeesACycle(t *testing.T) {
 	pods := heldPods(tr)
 	passing(tr, pods...)
 	require.False(t, tr.Leadership.Leads(), "the gate is asked in a standby, too")
-	assert.Equal(t, state.Held, tr.Enter(pods[0]).Role)
+	assert.Equal(t, isHeld, enter(tr, pods[0]))
 	assert.True(t, tr.Leadership.Leads())
 
 	single, _ := newFollower(t)

@@ -114,7 +114,7 @@ func TestTheGateLearnsNothingFromTheQueue(t *testing.T) {
 			g := tr.Gangs[theGang]
 			before := g.Len()
 			assert.Equal(t, tc.reason, tr.Gate(pod))
-			assert.Equal(t, state.Held, tr.Enter(pod).Role)
+			assert.Equal(t, isHeld, enter(tr, pod))
 			assert.Equal(t, before, g.Len())
 			for _, m := range g.Waiting() {
 				assert.NotEqual(t, pod.UID, m.UID)
@@ -146,7 +146,7 @@ func TestAPodThatTheTrackerHasNotSeenIsActivatedOnceItHas(t *testing.T) {
 		tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
 		dispatch.NewDispatcher(tr).NextActions(theGang)
 		pod := memberNamed("m").Obj()
-		require.Equal(t, state.Held, tr.Enter(pod).Role)
+		require.Equal(t, isHeld, enter(tr, pod))
 		dispatch.NewDispatcher(tr).NextActions(theGang)
 		tr.SetPod(pod)
 		assert.Equal(t, []string{"m"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
@@ -229,7 +229,7 @@ func TestNoMemberIsBoundOnRoomThatIsAboutToBeGivenBack(t *testing.T) {
 				require.Equal(t, gangs.Wait, result)
 			}
 			inFlight := memberNamed("m4").Obj()
-			require.Equal(t, state.Chosen, tr.Enter(inFlight).Role)
+			require.Equal(t, isChosen, enter(tr, inFlight))
 			if reservesFirst {
 				reserve(tr, inFlight)
 			}
@@ -265,7 +265,7 @@ func TestAMemberIsNotBoundWithoutItsPodGroup(t *testing.T) {
 	tr := openTracker(t)
 	startAttempt(t, tr, 2)
 	last := memberNamed("m1").Obj()
-	require.Equal(t, state.Chosen, tr.Enter(last).Role)
+	require.Equal(t, isChosen, enter(tr, last))
 	reserve(tr, last)
 	tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 	result, _ := tr.Permit(last)
@@ -295,7 +295,7 @@ func TestMembersOfAnAttemptThatFailedComeWhenTheirGangIsSeatedAtOnce(t *testing.
 			require.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate)
 
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
-			require.Equal(t, state.Scout, tr.Enter(pod).Role)
+			require.Equal(t, isScout, enter(tr, pod))
 			lose(t, tr, pod)
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
 			assert.Equal(t, []string{"m"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
@@ -327,10 +327,10 @@ func TestAPodThatHasJoinedAGangIsNotTriedForItself(t *testing.T) {
 		before, after func(*testing.T, *gangs.Tracker)
 	}{
 		"before its cycle": {after: func(t *testing.T, tr *gangs.Tracker) {
-			assert.Equal(t, state.Held, tr.Enter(single).Role)
+			assert.Equal(t, isHeld, enter(tr, single))
 		}},
 		"in its cycle": {before: func(t *testing.T, tr *gangs.Tracker) {
-			require.Equal(t, state.Single, tr.Enter(single).Role)
+			require.Equal(t, isSingle, enter(tr, single))
 		}, after: func(t *testing.T, tr *gangs.Tracker) {
 			require.Nil(t, tr.Quota.QuotaShortage(single), "its gang is checked as a whole")
 			_, shortage := tr.Quota.Charge(single)
@@ -355,7 +355,7 @@ func TestAPodThatHasJoinedAGangIsNotTriedForItself(t *testing.T) {
 			tc.after(t, tr)
 			require.Contains(t, toLookAt(tr), theGang)
 			assert.Equal(t, []string{"m"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate), "again: its cycle was no scout's")
-			assert.Equal(t, state.Scout, tr.Enter(member).Role)
+			assert.Equal(t, isScout, enter(tr, member))
 			snapshot := tr.Decisions.Snapshot(member)
 			require.NotNil(t, snapshot)
 			assert.NotNil(t, snapshot.Lacks, "the queue is full")
@@ -434,7 +434,7 @@ func TestAMemberThatGoesInItsCycleDoesNotStayInPermit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
 			startAttempt(t, tr, 3)
-			require.Equal(t, state.Chosen, tr.Enter(member).Role)
+			require.Equal(t, isChosen, enter(tr, member))
 			result, _ := permit(tr, member)
 			require.Equal(t, gangs.Wait, result)
 			tc.change(tr)
@@ -452,7 +452,7 @@ func TestAMemberThatGoesInItsCycleDoesNotStayInPermit(t *testing.T) {
 		t.Run("it is deleted "+name, func(t *testing.T) {
 			tr := openTracker(t)
 			startAttempt(t, tr, 3)
-			require.Equal(t, state.Chosen, tr.Enter(member).Role)
+			require.Equal(t, isChosen, enter(tr, member))
 			change(tr)
 			result, _ := tr.Permit(member)
 			assert.Equal(t, gangs.Reject, result)
@@ -467,7 +467,7 @@ func TestAPodThatLeftItsGangWhenItWasBoundIsForgotten(t *testing.T) {
 	tr := openTracker(t)
 	startAttempt(t, tr, 3)
 	member := memberNamed("m1").Obj()
-	require.Equal(t, state.Chosen, tr.Enter(member).Role)
+	require.Equal(t, isChosen, enter(tr, member))
 	permit(tr, member)
 	tr.Order.Bound(member.UID)
 	left := memberNamed("m1").Group("other").Obj()
@@ -497,7 +497,7 @@ func TestAMemberWhoseBindingFailsTakesItsRoomThoughItIsReserved(t *testing.T) {
 	}
 	unreserve(tr, on(pods[1], "g-1"))
 	again := tr.Enter(pods[1])
-	require.Equal(t, state.Chosen, again.Role)
+	require.Equal(t, isChosen, roleOf(tr, pods[1], again))
 	assert.Nil(t, again.Reserved)
 }
 
@@ -644,6 +644,6 @@ func TestAPodThatLeavesItsGangWhileItGivesBackItsRoomIsActivated(t *testing.T) {
 	tr.SetPod(free)
 	unreserve(tr, memberNamed("m0").Obj())
 	assert.Equal(t, []string{"m0"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
-	assert.Equal(t, state.Single, tr.Enter(free).Role)
+	assert.Equal(t, isSingle, enter(tr, free))
 	assert.Empty(t, tr.Detached)
 }

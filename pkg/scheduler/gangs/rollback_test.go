@@ -74,7 +74,7 @@ func TestRoomOfAnAttemptThatWasRolledBackIsNoPartOfTheNext(t *testing.T) {
 	require.Equal(t, gang.RollingBack, phaseOf(tr, theGang))
 
 	assert.Equal(t, "waiting until the gang has given back the room of its last attempt", tr.Gate(failed))
-	assert.Equal(t, state.Held, tr.Enter(failed).Role)
+	assert.Equal(t, isHeld, enter(tr, failed))
 	assert.Nil(t, tr.Decisions.Snapshot(failed))
 	actions := dispatch.NewDispatcher(tr).NextActions(theGang)
 	assert.Equal(t, []types.UID{"m0"}, actions.Reject)

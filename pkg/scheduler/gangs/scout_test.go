@@ -11,7 +11,6 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -51,9 +50,9 @@ func TestAScoutThatDoesNotComeIsReplaced(t *testing.T) {
 	clock.Step(dispatch.ScoutTimeout)
 	require.Equal(t, []string{"m0"}, called(), "and so on")
 
-	assert.Equal(t, state.Scout, tr.Enter(pods[1]).Role, "the first that comes has the gang decided")
+	assert.Equal(t, isScout, enter(tr, pods[1]), "the first that comes has the gang decided")
 	require.NotNil(t, tr.Decisions.Snapshot(pods[1]))
-	assert.Equal(t, state.Held, tr.Enter(pods[2]).Role, "and no other has it decided again")
+	assert.Equal(t, isHeld, enter(tr, pods[2]), "and no other has it decided again")
 	assert.Zero(t, tr.LostWakeups())
 }
 
@@ -83,7 +82,7 @@ func TestAGangWhoseScoutWasNotCalledIsFoundByATick(t *testing.T) {
 	dispatch.NewDispatcher(tr).Tick()
 	require.Contains(t, toLookAt(tr), theGang)
 	require.Equal(t, []string{"m0"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
-	require.Equal(t, state.Scout, tr.Enter(pods[0]).Role)
+	require.Equal(t, isScout, enter(tr, pods[0]))
 	begin(t, tr, pods[0], nil)
 	assert.Zero(t, tr.LostWakeups())
 }
@@ -93,7 +92,7 @@ func TestAScoutThatIsHeldInItsCycleIsCalledAgain(t *testing.T) {
 	tr := openTracker(t)
 	pods := waitingGang(t, tr)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 4))
-	require.Equal(t, state.Held, tr.Enter(pods[0]).Role)
+	require.Equal(t, isHeld, enter(tr, pods[0]))
 	require.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 	assert.Equal(t, []string{"m0"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))

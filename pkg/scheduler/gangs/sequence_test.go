@@ -41,12 +41,12 @@ func beginInSequence(t *testing.T, tr *gangs.Tracker, order ...types.UID) map[ty
 func TestMembersComeInTheOrderOfTheirAttempt(t *testing.T) {
 	tr := openTracker(t)
 	pods := beginInSequence(t, tr, "m2", "m0", "m1")
-	assert.Equal(t, state.Held, tr.Enter(pods["m0"]).Role)
+	assert.Equal(t, isHeld, enter(tr, pods["m0"]))
 	assert.True(t, tr.Fail(pods["m0"]))
 	require.Equal(t, gang.Attempting, phaseOf(tr, theGang), "the scout was only too early")
 	assert.Equal(t, []string{"m2"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
 
-	assert.Equal(t, state.Entry{Role: state.Chosen, Node: "node-of-m2"}, tr.Enter(pods["m2"]))
+	assertChosen(t, tr, pods["m2"], state.Entry{Node: "node-of-m2"})
 	toLookAt(tr)
 	result, _ := permit(tr, pods["m2"])
 	require.Equal(t, gangs.Wait, result)
@@ -54,10 +54,10 @@ func TestMembersComeInTheOrderOfTheirAttempt(t *testing.T) {
 	assert.Equal(t, "waiting until a member that must be placed before has its room", tr.Gate(pods["m1"]))
 	assert.Empty(t, tr.Gate(pods["m0"]))
 	assert.Equal(t, []string{"m0"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
-	assert.Equal(t, state.Entry{Role: state.Chosen, Node: "node-of-m0"}, tr.Enter(pods["m0"]))
+	assertChosen(t, tr, pods["m0"], state.Entry{Node: "node-of-m0"})
 	result, _ = permit(tr, pods["m0"])
 	require.Equal(t, gangs.Wait, result)
-	assert.Equal(t, state.Entry{Role: state.Chosen, Node: "node-of-m1"}, tr.Enter(pods["m1"]))
+	assertChosen(t, tr, pods["m1"], state.Entry{Node: "node-of-m1"})
 	result, release := permit(tr, pods["m1"])
 	assert.Equal(t, gangs.Allow, result)
 	assert.ElementsMatch(t, []types.UID{"m0", "m1", "m2"}, release)
@@ -72,7 +72,7 @@ func TestTheOrderOfAnAttemptLeavesOutAMemberThatAnotherClientHasBound(t *testing
 	result, _ := permit(tr, pods["m0"])
 	require.Equal(t, gangs.Wait, result)
 	assert.Equal(t, []string{"m2"}, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate))
-	assert.Equal(t, state.Entry{Role: state.Chosen, Node: "node-of-m2"}, tr.Enter(pods["m2"]))
+	assertChosen(t, tr, pods["m2"], state.Entry{Node: "node-of-m2"})
 }
 
 // TestAnAttemptInSequenceThatFailsBacksOff: its members were held to their places, so there is no other way to try the same decision.
@@ -99,7 +99,7 @@ func failAttempt(t *testing.T, tr *gangs.Tracker, pod *corev1.Pod, places map[ty
 	_, ok := tr.Decisions.Commit(s, yes(s, places))
 	require.True(t, ok)
 	entry := tr.Enter(pod)
-	require.Equal(t, state.Chosen, entry.Role)
+	require.Equal(t, isChosen, roleOf(tr, pod, entry))
 	require.Equal(t, s.Problem.Exact, entry.Node != "")
 	require.True(t, tr.Fail(pod))
 	return s.Problem.Exact

@@ -112,9 +112,9 @@ func (s *simulation) scheduleOne() bool {
 
 func (s *simulation) cycle(pod *corev1.Pod) {
 	var activate []*corev1.Pod
-	node, noRoom, role := s.findNode(pod, &activate)
+	node, noRoom, is := s.findNode(pod, &activate)
 	if node == "" {
-		if noRoom && role == state.Single && s.fault("preempts", 4) {
+		if noRoom && is == isSingle && s.fault("preempts", 4) {
 			s.preempt(pod)
 		} else {
 			s.nominate(pod.UID, "")
@@ -182,26 +182,28 @@ func (s *simulation) allowed(assumed *corev1.Pod) {
 }
 
 // findNode does what PreFilter, Filter and PostFilter do.
-func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node string, noRoom bool, role state.Role) {
+func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node string, noRoom bool, is role) {
 	if s.tracker.Quota.QuotaShortage(pod) != nil {
-		return "", false, state.Held
+		return "", false, isHeld
 	}
 	entry := s.tracker.Enter(pod)
+	is = roleOf(s.tracker, pod, entry)
 	s.observe("Enter")
-	if entry.Role == state.Scout {
+	if is == isScout {
 		ok := s.decide(pod, activate)
 		s.observe("Commit")
-		if entry.Role = state.Held; ok {
+		if is = isHeld; ok {
 			entry = s.tracker.Enter(pod)
+			is = roleOf(s.tracker, pod, entry)
 		}
-		if ok && entry.Role != state.Chosen {
-			entry.Role = state.Held
+		if ok && is != isChosen {
+			is = isHeld
 		}
 	}
-	if entry.Role == state.Held {
+	if is == isHeld {
 		s.tracker.Fail(pod)
 		s.observe("Fail")
-		return "", false, state.Held
+		return "", false, isHeld
 	}
 	request, barred := simRequest(pod), false
 	var fit []string
@@ -218,7 +220,7 @@ func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node st
 			fit = append(fit, name)
 		}
 	}
-	if entry.Role == state.Chosen && s.fault("noNodeAfterAll", 30) {
+	if is == isChosen && s.fault("noNodeAfterAll", 30) {
 		fit, noRoom = nil, true
 	}
 	if to := pod.Status.NominatedNodeName; slices.Contains(fit, to) && !s.fault("elsewhere", 3) {
@@ -229,7 +231,7 @@ func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node st
 		s.tracker.WaitList.WaitForReserved(pod, entry)
 	}
 	s.observe("Fail")
-	return node, noRoom, entry.Role
+	return node, noRoom, is
 }
 
 // simBars says whether what is free on a node is reserved against a pod, or needed by others.

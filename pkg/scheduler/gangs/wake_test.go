@@ -231,7 +231,7 @@ func TestADeletedPodIsNotActivated(t *testing.T) {
 		},
 		"the informer of pods": func(tr *gangs.Tracker) *corev1.Pod {
 			pod := memberNamed("m").Obj()
-			require.Equal(t, state.Held, tr.Enter(pod).Role)
+			require.Equal(t, isHeld, enter(tr, pod))
 			return pod
 		},
 		"a cycle outside its former gang": func(tr *gangs.Tracker) *corev1.Pod {

@@ -157,29 +157,14 @@ func (w *WaitList) WaitForReserved(pod *corev1.Pod, entry Entry) {
 	}
 }
 
-// Role says what a pod is in the scheduling cycle that begins.
-type Role int
-
-// The roles.
-const (
-	// Single: the pod has no gang, or its gang runs and it is surplus.
-	Single Role = iota
-	// Chosen: the pod starts together with others; a decision has found places for them.
-	Chosen
-	// Scout: the gang is to be decided.
-	Scout
-	// Held: the pod must not be tried now. Its gang has changed after it had passed the gate.
-	Held
-)
-
 // Entry says what to do with a pod at the start of its scheduling cycle.
 type Entry struct {
-	// Role of the pod.
-	Role Role
+	// Reason says why the pod must not be tried now: its gang has changed after it had passed the gate. "" if it may.
+	Reason string
+	// Scout: the gang is to be decided.
+	Scout bool
 	// Node is where a chosen pod must go, "" for any.
 	Node string
-	// Reason says why a pod is held.
-	Reason string
 	// Reserved is the room on nodes that is reserved against the pod, nil if there is none.
 	Reserved Kept
 	// Holds are the needs of waiting gangs on nodes; a surplus pod must not take it.

@@ -25,7 +25,6 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/dispatch"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // Name of the plugin in a scheduler configuration.
@@ -114,13 +113,13 @@ func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod 
 	}
 	c.tracker.Feed.AwaitRead(ctx)
 	entry := c.tracker.Enter(pod)
-	if entry.Role == state.Scout {
+	if entry.Scout {
 		var message string
 		if entry, message = c.decide(ctx, cycle, pod, nodes); message != "" {
 			return reject(cycle, message)
 		}
 	}
-	if entry.Role == state.Held {
+	if entry.Reason != "" {
 		return reject(cycle, entry.Reason)
 	}
 	if entry.Together != nil {

@@ -55,7 +55,7 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 		return entry, decision.Message
 	}
 	activateWith(cycle, scout, activate)
-	if entry = c.tracker.Enter(scout); entry.Role != state.Chosen {
+	if entry = c.tracker.Enter(scout); entry.Scout || entry.Reason != "" {
 		return entry, behindMinimum // the scout does not start itself: it has done its work
 	}
 	return entry, ""

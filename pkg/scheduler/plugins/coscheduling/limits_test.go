@@ -142,7 +142,7 @@ func TestSurplusLeavesTheRoomThatAWaitingMinimumNeeds(t *testing.T) {
 // TestAMemberGoesToItsNode: a nominated node or a hint is tried before the nodes that PreFilter leaves, and regardless of them.
 func TestAMemberGoesToItsNode(t *testing.T) {
 	pod, cycle := running("p", "1"), newCycle()
-	result, status := limit(cycle, pod, state.Entry{Role: state.Chosen, Node: "n1"}, nil)
+	result, status := limit(cycle, pod, state.Entry{Node: "n1"}, nil)
 	require.True(t, status.IsSuccess(), status)
 	assert.Equal(t, []string{"n1"}, result.NodeNames.UnsortedList())
 	plugin := &Coscheduling{}
