@@ -60,28 +60,6 @@ const (
 // WaitReasons are all wait reasons.
 var WaitReasons = []WaitReason{NoPodGroup, TooFewMembers, OutcomeUnknown, Admission, DifferentQueues, Room, Quota, Rollback, BackOff, Eviction, Preemption}
 
-// Facts are what the phase of a gang follows from beside its members.
-type Facts struct {
-	// Exists: the PodGroup exists.
-	Exists bool
-	// Admitted: the queue has admitted the PodGroup, or need not.
-	Admitted bool
-	// Disputed: the members name different queues, and the PodGroup names none.
-	Disputed bool
-	// Attempting: a scheduling attempt is going on.
-	Attempting bool
-	// Evicting: pods are being evicted that are in the way of the attempt.
-	Evicting bool
-	// Preempted: members are about to be evicted, so that the rest is below the minimum.
-	Preempted bool
-	// Lacks is what the last decision found to be missing, Room or Quota. It is empty if the gang has changed since, or may have been helped.
-	Lacks WaitReason
-	// OutcomeUntil is until when the outcome of a terminated member is waited for. Zero if it is not.
-	OutcomeUntil time.Time
-	// BackOffUntil is the end of a pause. Zero if there is none.
-	BackOffUntil time.Time
-}
-
 // Status is the phase of a gang and what it waits for.
 type Status struct {
 	// Phase of the gang.
@@ -92,36 +70,36 @@ type Status struct {
 	Until time.Time
 }
 
-// Status computes the phase. It is the only place that does; see CONTRIBUTING.md for the picture.
-func (g *Gang) Status(f Facts, now time.Time) Status {
-	backsOff := now.Before(f.BackOffUntil)
+// Status computes the phase. It is the only place that does; see CONTRIBUTING.md for the picture. admitted: the queue has admitted the PodGroup,
+// or need not. preempted: members are about to be evicted, so that the rest is below the minimum.
+func (g *Group) Status(admitted, preempted bool, now time.Time) Status {
 	switch {
-	case !f.Exists:
+	case !g.PodGroup.Exists:
 		return Status{Phase: Incomplete, Reason: NoPodGroup}
-	case f.Disputed:
+	case g.IsDisputed():
 		return Status{Phase: NotAdmitted, Reason: DifferentQueues}
-	case !f.Admitted:
+	case !admitted:
 		return Status{Phase: NotAdmitted, Reason: Admission}
-	case f.Attempting && f.Evicting:
+	case g.Attempt != nil && g.Attempt.Seat != nil:
 		return Status{Phase: Attempting, Reason: Eviction}
-	case f.Attempting && backsOff:
-		return Status{Phase: Attempting, Reason: BackOff, Until: f.BackOffUntil}
-	case f.Attempting:
+	case g.Attempt != nil && now.Before(g.Attempt.StartAt):
+		return Status{Phase: Attempting, Reason: BackOff, Until: g.Attempt.StartAt}
+	case g.Attempt != nil:
 		return Status{Phase: Attempting}
-	case g.Seated() && f.Preempted:
+	case g.Seated() && preempted:
 		return Status{Phase: Running, Reason: Preemption}
 	case g.Seated():
 		return Status{Phase: Running}
 	case g.states[Returning] > 0 || g.states[Reserved] > 0:
 		return Status{Phase: RollingBack, Reason: Rollback}
-	case now.Before(f.OutcomeUntil):
-		return Status{Phase: Incomplete, Reason: OutcomeUnknown, Until: f.OutcomeUntil}
+	case g.MinimumBound && now.Before(g.OutcomeUntil):
+		return Status{Phase: Incomplete, Reason: OutcomeUnknown, Until: g.OutcomeUntil}
 	case !g.Complete():
 		return Status{Phase: Incomplete, Reason: TooFewMembers}
-	case f.Lacks != "":
-		return Status{Phase: Unschedulable, Reason: f.Lacks}
-	case backsOff:
-		return Status{Phase: BackingOff, Reason: BackOff, Until: f.BackOffUntil}
+	case g.Refusal != nil && !g.Refusal.Woken:
+		return Status{Phase: Unschedulable, Reason: g.Refusal.Lacks}
+	case now.Before(g.Retry.Until):
+		return Status{Phase: BackingOff, Reason: BackOff, Until: g.Retry.Until}
 	}
 	return Status{Phase: Ready}
 }

@@ -157,24 +157,7 @@ const TickPeriod = time.Second
 
 // Status computes the phase of the gang.
 func (t *State) Status(g *gang.Group) gang.Status {
-	facts := gang.Facts{
-		Exists:       g.PodGroup.Exists,
-		Admitted:     t.IsAdmitted(g),
-		Disputed:     g.IsDisputed(),
-		Attempting:   g.Attempt != nil,
-		Preempted:    g.Seated() && t.Claims.isPreempted(g),
-		BackOffUntil: g.Retry.Until,
-	}
-	if g.Attempt != nil {
-		facts.BackOffUntil, facts.Evicting = g.Attempt.StartAt, g.Attempt.Seat != nil
-	}
-	if g.Refusal != nil && !g.Refusal.Woken {
-		facts.Lacks = g.Refusal.Lacks
-	}
-	if g.MinimumBound {
-		facts.OutcomeUntil = g.OutcomeUntil
-	}
-	return g.Status(facts, t.Clock.Now())
+	return g.Status(t.IsAdmitted(g), g.Seated() && t.Claims.isPreempted(g), t.Clock.Now())
 }
 
 // IsRepairOver says whether the time is over in which a gang that is bound below its minimum goes first.
