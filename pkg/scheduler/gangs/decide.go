@@ -74,21 +74,15 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	}
 	standing := c.t.WaitList.StandingOf(g, now)
 	s.QuotaReserved, s.retryIn = standing.QuotaReserved, standing.RetryIn
-	s.Problem = placement.Problem{
-		Members:  members,
-		SameGang: func(pod *corev1.Pod) bool { key, ok := gang.KeyOf(pod); return ok && key == s.Key },
-		InGang:   gang.IsMember,
-		Priority: c.t.PriorityOf(g),
-		Held:     c.t.WaitList.AssumedByOthers(g, c.t.PriorityOf(g)),
-		Exact:    g.Retry.Exact,
-		Reserved: standing.Places, Reserve: standing.Choose, Renew: standing.Renew, Avoid: standing.Avoid, NoPlaces: standing.NoPlaces,
-		OnlyWithStart: standing.OnlyWithStart, NoStart: standing.NoStart || c.t.Settings.Args.ReservationDepth == 0, EndOf: c.t.EndOf, Now: now,
-	}
+	s.Problem, s.leaves = c.t.problemOf(g, members)
+	p := &s.Problem
+	p.HeldByReservation, p.Exact = s.leaves.Len() > 0, g.Retry.Exact
+	p.Reserved, p.Reserve, p.Renew, p.Avoid, p.NoPlaces = standing.Places, standing.Choose, standing.Renew, standing.Avoid, standing.NoPlaces
+	p.OnlyWithStart, p.NoStart = standing.OnlyWithStart, standing.NoStart || c.t.Settings.Args.ReservationDepth == 0
 	if queue := c.t.Quota.QueueOf(s.account); queue != "" {
-		s.Problem.OwnQueue = func(pod *corev1.Pod) bool { return c.t.Quota.IsChargedTo(pod, queue) }
+		p.OwnQueue = func(pod *corev1.Pod) bool { return c.t.Quota.IsChargedTo(pod, queue) }
 	}
-	c.addReserved(g, s)
-	s.Problem.Topology, s.NoTopology = c.t.Topology.of(g)
+	p.Topology, s.NoTopology = c.t.Topology.of(g)
 	s.network = c.t.Topology.changes
 	wants := gang.Requests(members)
 	s.TooMuch = wants.Validate()
@@ -141,18 +135,29 @@ func (c *Decisions) addQuota(g *gang.Group, s *Snapshot) {
 	}
 }
 
-// addReserved adds the reservations against the gang.
-func (c *Decisions) addReserved(g *gang.Group, s *Snapshot) {
-	s.leaves = sets.New[int]()
-	for _, reserved := range c.t.WaitList.ReservedFrom(g, gang.Requests(s.Problem.Members)) {
-		s.Problem.HeldByReservation = true
-		s.leaves.Insert(reserved.Version)
+// problemOf is the placement of members of a gang, beside what others hold and what is reserved against it. leaves are the versions of these
+// reservations.
+func (t *store) problemOf(g *gang.Group, members []*gang.Member) (p placement.Problem, leaves sets.Set[int]) {
+	key, priority := g.Key, t.PriorityOf(g)
+	leaves = sets.New[int]()
+	p = placement.Problem{
+		Members:  members,
+		SameGang: func(pod *corev1.Pod) bool { of, ok := gang.KeyOf(pod); return ok && of == key },
+		InGang:   gang.IsMember,
+		Priority: priority,
+		Held:     t.WaitList.AssumedByOthers(g, priority),
+		EndOf:    t.EndOf,
+		Now:      t.Clock.Now(),
+	}
+	for _, reserved := range t.WaitList.ReservedFrom(g, gang.Requests(members)) {
+		leaves.Insert(reserved.Version)
 		if !reserved.Start.IsZero() {
-			s.Problem.Kept = append(s.Problem.Kept, c.t.WaitList.KeptFrom(reserved))
+			p.Kept = append(p.Kept, t.WaitList.KeptFrom(reserved))
 			continue
 		}
-		state.AddAmounts(s.Problem.Held, reserved.Amounts)
+		state.AddAmounts(p.Held, reserved.Amounts)
 	}
+	return p, leaves
 }
 
 // Commit carries out a decision. A yes begins an attempt, and returns the pods to activate. A no makes the gang wait for an event that may

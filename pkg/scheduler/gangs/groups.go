@@ -1,11 +1,8 @@
 package gangs
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // groupOf is the placement of surplus that starts with the rest of its group. It is nil for a member that starts alone.
@@ -14,28 +11,12 @@ func (t *store) groupOf(g *gang.Group, m *gang.Member) *placement.Problem {
 	if len(members) == 0 {
 		return nil
 	}
-	key, priority := g.Key, t.PriorityOf(g)
-	problem := &placement.Problem{
-		Members:  members,
-		SameGang: func(pod *corev1.Pod) bool { of, ok := gang.KeyOf(pod); return ok && of == key },
-		InGang:   gang.IsMember,
-		Priority: priority,
-		Held:     t.WaitList.AssumedByOthers(g, priority),
-		EndOf:    t.EndOf,
-		Now:      t.Clock.Now(),
-	}
-	for _, reserved := range t.WaitList.ReservedFrom(g, gang.Requests(members)) {
-		if !reserved.Start.IsZero() {
-			problem.Kept = append(problem.Kept, t.WaitList.KeptFrom(reserved))
-			continue
-		}
-		state.AddAmounts(problem.Held, reserved.Amounts)
-	}
+	problem, _ := t.problemOf(g, members)
 	var missing string
 	if problem.Topology, missing = t.Topology.of(g); missing != "" {
 		return nil // its limit says why it must wait
 	}
-	return problem
+	return &problem
 }
 
 // returnGroup has the members of a surplus group give their room back, as a member of it got none.
