@@ -35,8 +35,7 @@ type Group struct {
 	PartialSince time.Time  // bound below the minimum since then; zero if it is not
 	UnderRepair  bool       // it is completed before others start, for a time: a crash left it in part, or it replaces lost members
 	OutcomeUntil time.Time  // a bound member is gone: until this time the PodGroup's status may say how it ended
-	SurplusOpen  bool       // the waiting members were activated when the gang began to run
-	TurnedAway   bool       // the gate was closed to a member after that
+	SurplusOpen  bool       // the waiting members were activated since the gang began to run, and none was turned away after that
 	GroupUntil   time.Time  // until when members of surplus groups wait in Permit for the rest
 	NoRoomAt     int        // how often room had come free when surplus of the gang found none
 	InPermit     bool       // members may wait in Permit that were released, or are to give back their room
@@ -371,7 +370,7 @@ func (g *Group) NeedsRepair() bool {
 
 // TurnAway notes that the scheduling cycle of a member ends without a decision on it.
 func (g *Group) TurnAway(m *Member) Effects {
-	g.TurnedAway = true
+	g.SurplusOpen = false
 	if g.Scout.UID != m.UID {
 		return Effects{}
 	}

@@ -204,9 +204,9 @@ func (d *Dispatcher) actionsFor(g *gang.Group, status gang.Status, now time.Time
 	switch status.Phase {
 	case gang.Running:
 		d.t.WaitList.Sharing.Runs(g)
-		if status.Reason == "" && (!g.SurplusOpen || g.TurnedAway) {
+		if status.Reason == "" && !g.SurplusOpen {
 			a.Activate = gang.Pods(g.Waiting())
-			g.SurplusOpen, g.TurnedAway = true, false
+			g.SurplusOpen = true
 		}
 		return a, e
 	case gang.Attempting:

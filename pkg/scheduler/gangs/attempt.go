@@ -200,7 +200,7 @@ func (t *store) Permit(pod *corev1.Pod) (result PermitResult, release []types.UI
 	}
 	switch {
 	case !g.PodGroup.Exists || !g.Counts(m) || m.State != gang.Reserved:
-		g.TurnedAway = true
+		g.SurplusOpen = false
 		return Reject, nil
 	case g.Seated() && g.Attempt != nil:
 		release, e := t.release(g)
@@ -220,7 +220,7 @@ func (t *store) Permit(pod *corev1.Pod) (result PermitResult, release []types.UI
 	case g.Attempt != nil:
 		return Wait, nil
 	}
-	g.TurnedAway = true // surplus, if other members of the minimum are about to lose their room
+	g.SurplusOpen = false // surplus, if other members of the minimum are about to lose their room
 	return Reject, nil
 }
 

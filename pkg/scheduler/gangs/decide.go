@@ -256,7 +256,7 @@ func (c *Decisions) refuse(g *gang.Group, s *Snapshot, d *placement.Decision) {
 		no.Lacks, level, result = gang.Quota, gangmetrics.LevelQuota, gangmetrics.ResultNoQuota
 	}
 	c.observeDecision(s, level, result)
-	g.Refusal, g.TurnedAway, g.Scout = no, true, gang.Scout{UID: s.scout}
+	g.Refusal, g.SurplusOpen, g.Scout = no, false, gang.Scout{UID: s.scout}
 	if s.Problem.Topology != nil || s.NoTopology != "" {
 		c.t.WaitList.ForDomain.Insert(g.Key)
 	}

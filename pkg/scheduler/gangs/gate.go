@@ -66,7 +66,7 @@ func (t *store) Gate(pod *corev1.Pod) string {
 	}
 	g, e := t.Gangs[key], gang.Only(gang.ToReport)
 	if g != nil {
-		g.TurnedAway = true
+		g.SurplusOpen = false
 		if g.Scout.UID == pod.UID {
 			g.Scout.Called = time.Time{} // it is held until then
 		}

@@ -41,7 +41,7 @@ func (t *store) EndLateGroups(g *gang.Group) {
 	for _, m := range g.In(gang.Reserved) {
 		if g.IsGroupToCome(m) {
 			g.SetState(m, gang.Returning)
-			g.InPermit, g.TurnedAway = true, true
+			g.InPermit, g.SurplusOpen = true, false
 		}
 	}
 }

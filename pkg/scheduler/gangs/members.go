@@ -103,7 +103,7 @@ func (t *store) record(g *gang.Group, old, m *gang.Member) gang.Effects {
 	g.Join(old, m)
 	if old == nil {
 		g.Joined = t.Clock.Now()
-		g.TurnedAway = g.TurnedAway || t.Unseen[m.UID] != nil
+		g.SurplusOpen = g.SurplusOpen && t.Unseen[m.UID] == nil
 		delete(t.Unseen, m.UID)
 	}
 	t.Members[m.UID] = g

@@ -55,7 +55,7 @@ func (n *Topology) Changed() {
 	for key := range n.t.Waiting.ForDomain {
 		g, e := n.t.Gangs[key], gang.Only(gang.ToWake)
 		if g.Seated() {
-			g.TurnedAway = true
+			g.SurplusOpen = false
 			e.Add(gang.Only(gang.ToLook))
 		}
 		n.t.Apply(g, e)

@@ -165,7 +165,7 @@ func (t *State) RollBack(g *gang.Group, failed types.UID) (e gang.Effects) {
 	for _, m := range g.In(gang.Reserved) {
 		g.SetState(m, gang.Returning)
 	}
-	g.Scout, g.TurnedAway, g.InPermit = gang.Scout{}, true, true
+	g.Scout, g.SurplusOpen, g.InPermit = gang.Scout{}, false, true
 	t.Metrics.Attempts.WithLabelValues(gangmetrics.ResultRolledBack).Inc()
 	e = t.EndAttempt(g)
 	e.Add(gang.Only(gang.ToSettle | gang.ToLook | gang.ToReport))
