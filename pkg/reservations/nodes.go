@@ -266,7 +266,6 @@ func (b *Book[K]) BackOff(key K, now time.Time) {
 		return
 	}
 	b.settled(key)
-	w.room.noPlaces = true
 	w.room.retryAt = now.Add(b.bounds.retryAfter(w.room.retries))
 	w.room.retries++
 	b.leaveRoom(w)

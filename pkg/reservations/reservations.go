@@ -155,13 +155,12 @@ type waiting[K comparable] struct {
 
 // history is how long a gang has waited for room, or for quota.
 type history struct {
-	since    time.Time // when it was first found to lack it
-	foreign  time.Time // when it was first found to lack what other queues may use
-	byOwn    int       // starts of its own queue that have bypassed it
-	byOther  int       // other starts that have bypassed it
-	retryAt  time.Time // it backs off until then
-	retries  int
-	noPlaces bool
+	since   time.Time // when it was first found to lack it
+	foreign time.Time // when it was first found to lack what other queues may use
+	byOwn   int       // starts of its own queue that have bypassed it
+	byOther int       // other starts that have bypassed it
+	retryAt time.Time // it backs off until then; zero if it does not
+	retries int
 	// starving and wide are isStarving and isStarvingByOthers as last seen.
 	starving, wide bool
 }
@@ -223,7 +222,7 @@ func (b *Book[K]) WaitForRoom(key K, rank Rank, need Need, now time.Time) {
 	if w.reserved.IsZero() {
 		b.leaveQuota(w)
 	}
-	if !w.room.noPlaces {
+	if w.room.retryAt.IsZero() {
 		listIn(b.room, rank.Queue).add(w)
 	}
 	b.decideFirst(rank.Queue, now)
@@ -388,8 +387,8 @@ func (b *Book[K]) Tick(now time.Time) {
 		b.settleQuota(queue, now)
 	}
 	for _, w := range b.gangs {
-		if w.room.noPlaces && !now.Before(w.room.retryAt) {
-			w.room.noPlaces = false
+		if at := w.room.retryAt; !at.IsZero() && !now.Before(at) {
+			w.room.retryAt = time.Time{}
 			b.events.Decide = append(b.events.Decide, w.key)
 		}
 	}
@@ -575,7 +574,7 @@ func (b *Book[K]) StandingOf(key K, now time.Time) Standing {
 	if w == nil {
 		return Standing{}
 	}
-	s := Standing{NoPlaces: w.room.noPlaces && now.Before(w.room.retryAt), QuotaReserved: !w.reserved.IsZero()}
+	s := Standing{NoPlaces: now.Before(w.room.retryAt), QuotaReserved: !w.reserved.IsZero()}
 	s.OnlyWithStart = b.bounds.Starts && !w.mayHoldAll(b.bounds, now)
 	s.NoStart = !s.OnlyWithStart && w.outlook.isWrong(b.bounds, now)
 	if !b.IsHolder(key) {
