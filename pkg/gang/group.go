@@ -66,7 +66,6 @@ type PodGroup struct {
 	Account string // the charged account: the one that the PodGroup names, or else the one that its members name; "" for none
 	Class   string // priority class
 	Phase   schedulingv1beta1.PodGroupPhase
-	Failed  int32 // members that have failed
 	// reserved is what the queue keeps for the members of a started gang in all. It is nil for gangs that ask for no more than their
 	// minimum.
 	Reserved resources.List
@@ -129,7 +128,7 @@ func (g *Group) Take(pg *schedulingv1beta1.PodGroup, named string) (differs bool
 	before, spec := g.PodGroup, g.Spec
 	g.PodGroup = PodGroup{
 		Exists: true, UID: pg.UID, Version: pg.ResourceVersion, Created: g.PodGroup.Created, Admitted: g.PodGroup.Admitted, Named: named,
-		Account: g.PodGroup.Account, Class: pg.Spec.PriorityClassName, Phase: pg.Status.Phase, Failed: pg.Status.Failed, Bound: lastBound(pg),
+		Account: g.PodGroup.Account, Class: pg.Spec.PriorityClassName, Phase: pg.Status.Phase, Bound: lastBound(pg),
 		Reserved: resources.FromResourceList(pg.Status.Reserved), Topology: TopologyOf(pg),
 		Runtime: runtimes.OfGroup(pg), Waits: waitsSince(pg),
 		Minimum: resources.FromResourceList(ptr.Deref(pg.Spec.MinResources, nil)), Plan: pg.Status.Plan,

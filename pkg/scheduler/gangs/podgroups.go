@@ -26,7 +26,7 @@ func (t *store) SetPodGroupAs(key state.Key, pg *schedulingv1beta1.PodGroup) {
 	if isNew {
 		e = t.renew(g, pg)
 	}
-	if g.Succeeded != int(pg.Status.Succeeded) || g.PodGroup.Failed != pg.Status.Failed {
+	if g.Succeeded != int(pg.Status.Succeeded) || g.Failed != int(pg.Status.Failed) {
 		g.OutcomeUntil = time.Time{}
 	}
 	wasReserved, before := g.PodGroup.Reserved, g.PodGroup.Runtime
