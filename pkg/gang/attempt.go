@@ -24,10 +24,11 @@ type Attempt struct {
 	Deadline time.Time                 // when the attempt is rolled back
 	StartAt  time.Time                 // the attempt pauses until then
 	Leaves   sets.Set[int]             // the versions of the reservations that it leaves alone
-	Seat     *Seat                     // the pods whose eviction makes its room; nil if there are none
-	// RetryUntil is a time before which a member without room has only come too early.
-	RetryUntil time.Time
+	Seat     *Seat                     // the evictions that make its room; nil if there are none
 }
+
+// Evicts says whether the members wait until pods have gone.
+func (a *Attempt) Evicts() bool { return a.Seat != nil && a.Seat.RetryUntil.IsZero() }
 
 // IsNext says whether a chosen member may be tried now, by the order of the attempt.
 func (a *Attempt) IsNext(uid types.UID) bool { return len(a.Order) == 0 || a.Order[0] == uid }
@@ -97,4 +98,7 @@ type Seat struct {
 	Until   time.Time           // the attempt is rolled back if the victims are still there then
 	Within  time.Duration       // after one has gone the next must go within this time
 	Message string              // what the members wait for
+	// RetryUntil is until when the scheduler's cache may still show the victims. A pod that finds no room before has only come too early. It is
+	// zero while victims are there.
+	RetryUntil time.Time
 }

@@ -80,7 +80,7 @@ func (g *Group) Status(admitted, preempted bool, now time.Time) Status {
 		return Status{Phase: NotAdmitted, Reason: DifferentQueues}
 	case !admitted:
 		return Status{Phase: NotAdmitted, Reason: Admission}
-	case g.Attempt != nil && g.Attempt.Seat != nil:
+	case g.Attempt != nil && g.Attempt.Evicts():
 		return Status{Phase: Attempting, Reason: Eviction}
 	case g.Attempt != nil && now.Before(g.Attempt.StartAt):
 		return Status{Phase: Attempting, Reason: BackOff, Until: g.Attempt.StartAt}

@@ -116,9 +116,9 @@ func (v *Victims) SweepPodSeats(now time.Time) (e gang.Effects) {
 
 // Gone notes that a pod has left its node. When no victim of a gang is left, on nodes or in its queue, its members are activated.
 func (v *Victims) Gone(pod types.UID) {
-	for _, g := range v.waits.Seats {
+	for _, g := range v.t.Attempting {
 		made := g.Attempt.Seat
-		if made == nil || made.Leaving.Len() > 0 && !made.Leaving.Has(pod) {
+		if !g.Attempt.Evicts() || made.Leaving.Len() > 0 && !made.Leaving.Has(pod) {
 			continue
 		}
 		var e gang.Effects

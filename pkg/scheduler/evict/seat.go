@@ -94,11 +94,11 @@ func (v *Victims) BeginOne(by, pod types.UID) bool {
 func (v *Victims) SettleSeat(g *gang.Group) (e gang.Effects) {
 	made, now := g.Attempt.Seat, v.t.Clock.Now()
 	switch {
-	case made == nil:
+	case !g.Attempt.Evicts():
 	case !now.Before(made.Until):
 		return v.t.RollBack(g, state.NoUID)
 	case made.Leaving.Len() == 0 && !v.lacksQuota(g):
-		g.Attempt.Seat, g.Attempt.RetryUntil = nil, now.Add(CacheLag)
+		made.RetryUntil = now.Add(CacheLag)
 		g.Attempt.Deadline = now.Add(v.t.Settings.Args.PermitTimeout.Duration)
 		return gang.Only(gang.ToLook)
 	}
@@ -116,9 +116,9 @@ func (v *Victims) WaitForSeat(pod *corev1.Pod, node string) bool {
 	defer v.t.Unlock()
 	own, _ := v.t.Find(pod.UID)
 	priority := corev1helpers.PodPriority(pod)
-	for _, g := range v.waits.Seats {
+	for _, g := range v.t.Attempting {
 		_, there := g.Attempt.Assumed[node]
-		if there && g != own && v.t.PriorityOf(g) <= priority && !upstream.IsCritical(priority) {
+		if there && g.Attempt.Seat != nil && g != own && v.t.PriorityOf(g) <= priority && !upstream.IsCritical(priority) {
 			v.waits.Held.Pods[pod.UID] = pod
 			return true
 		}
@@ -213,7 +213,7 @@ func (v *Victims) Leaving() sets.Set[types.UID] {
 			leaving.Insert(uid)
 		}
 	}
-	for _, g := range v.waits.Seats {
+	for _, g := range v.t.Attempting {
 		if g.Attempt.Seat != nil {
 			leaving = leaving.Union(g.Attempt.Seat.Leaving)
 		}

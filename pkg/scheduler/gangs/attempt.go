@@ -270,11 +270,11 @@ func (t *store) Fail(pod *corev1.Pod) (inGang bool) {
 		}
 		return false
 	}
-	if g.Attempt != nil && g.Attempt.Seat == nil {
+	if g.Attempt != nil && !g.Attempt.Evicts() {
 		_, chosen := g.Attempt.ToCome[pod.UID]
 		switch {
 		case !chosen || !g.Attempt.IsNext(pod.UID):
-		case t.Clock.Now().Before(g.Attempt.RetryUntil):
+		case g.Attempt.Seat != nil && t.Clock.Now().Before(g.Attempt.Seat.RetryUntil):
 			t.Apply(g, gang.LookIn(evict.TooEarlyPause))
 		default:
 			t.Apply(g, t.RollBack(g, pod.UID))

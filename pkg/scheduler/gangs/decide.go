@@ -377,7 +377,6 @@ func (c *Decisions) evict(g *gang.Group, s *Snapshot, d *placement.Decision) boo
 	_, e := c.begin(g, s, &yes)
 	g.Attempt.Seat, g.Attempt.Exact = made, true
 	g.Attempt.Deadline = made.Until.Add(c.t.Settings.Args.PermitTimeout.Duration)
-	c.t.WaitList.Seats[g.Key] = g
 	c.t.Victims.Claim(g.PodGroup.UID, victims, made.Until, false)
 	for _, eviction := range evictions {
 		c.t.Victims.Repairs.Add(eviction.Repair)

@@ -201,19 +201,12 @@ func (t *State) Backoff(failures int) time.Duration {
 	return wait
 }
 
-// endSeat drops a gang's seat when its attempt ends, and its claims.
-func (t *State) endSeat(g *gang.Group) gang.Effects {
-	if t.Waiting.Seats[g.Key] == nil {
-		return gang.Effects{}
+// EndAttempt ends the attempt of a gang, with its seat, and gives back what was assumed for its members.
+func (t *State) EndAttempt(g *gang.Group) (e gang.Effects) {
+	if g.Attempt.Seat != nil {
+		t.DropUnbegun(g.PodGroup.UID)
+		e = gang.Only(gang.HoldFreed)
 	}
-	delete(t.Waiting.Seats, g.Key)
-	t.DropUnbegun(g.PodGroup.UID)
-	return gang.Only(gang.HoldFreed)
-}
-
-// EndAttempt ends the attempt of a gang and gives back what was assumed for its members.
-func (t *State) EndAttempt(g *gang.Group) gang.Effects {
-	e := t.endSeat(g)
 	g.Attempt = nil
 	delete(t.Attempting, g.Key)
 	e.Add(gang.Freed(t.charges.Ledger.DropAssumed(g.Key.String())))

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/muster-sched/muster/pkg/gang"
@@ -207,15 +208,28 @@ func (w *WaitList) AssumedByOthers(g *gang.Group, priority int32) map[string]res
 	return held
 }
 
+// LeavingFor are the pods that have to go for a gang, or for a pod.
+func (w *WaitList) LeavingFor(by types.UID) sets.Set[types.UID] {
+	if seat := w.PodSeats[by]; seat != nil {
+		return seat.Leaving
+	}
+	for _, g := range w.t.Attempting {
+		if g.PodGroup.UID == by && g.Attempt.Seat != nil {
+			return g.Attempt.Seat.Leaving
+		}
+	}
+	return nil
+}
+
 // seatsAgainst is the room on each node that evictions make for other gangs and other pods than the given one. It is nil if there is none.
 // Only system-critical pods may take it.
 func (w *WaitList) seatsAgainst(g *gang.Group, pod types.UID, priority int32) map[string]resources.List {
-	if len(w.Seats)+len(w.PodSeats) == 0 || upstream.IsCritical(priority) {
+	if upstream.IsCritical(priority) {
 		return nil
 	}
 	amounts := map[string]resources.List{}
-	for _, other := range w.Seats {
-		if other != g {
+	for _, other := range w.t.Attempting {
+		if other != g && other.Attempt.Seat != nil {
 			AddAmounts(amounts, other.Attempt.Assumed)
 		}
 	}

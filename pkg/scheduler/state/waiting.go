@@ -15,8 +15,7 @@ import (
 
 // waiting is the book of waiting gangs. It also lists the pods that wait for room that gangs hold.
 type waiting struct {
-	Book  *reservations.Book[Key]
-	Seats map[Key]*gang.Group // gangs for which evictions make room, until their attempt ends
+	Book *reservations.Book[Key]
 	// PodSeats are the rooms that evictions make for single pods and surplus.
 	PodSeats map[types.UID]*PodSeat
 	// Ready are single pods and surplus and are to be tried again.
@@ -30,7 +29,7 @@ type waiting struct {
 
 func newWaiting() *waiting {
 	return &waiting{
-		Book: reservations.New[Key](), Seats: map[Key]*gang.Group{}, PodSeats: map[types.UID]*PodSeat{}, Ready: map[types.UID]*corev1.Pod{},
+		Book: reservations.New[Key](), PodSeats: map[types.UID]*PodSeat{}, Ready: map[types.UID]*corev1.Pod{},
 		Held: held{Gangs: sets.New[Key](), Pods: map[types.UID]*corev1.Pod{}}, Sharing: newSharing(),
 		ForDomain: sets.New[Key](),
 	}
@@ -75,8 +74,6 @@ type PodSeat struct {
 	Node     string
 	Requests resources.List
 	Priority int32
-	// RetryUntil is until when the scheduler's cache may still show the victims. A pod that finds no room before is tried again.
-	RetryUntil time.Time
 }
 
 // LedgerKey is the key under which a pod's seat assumes quota. It cannot be a gang's, which has a slash.
@@ -108,19 +105,6 @@ func NeedOf(shortfall *placement.Shortfall) reservations.Need {
 		return nil
 	}
 	return shortfall
-}
-
-// LeavingFor are the pods that have to go for a gang, or for a pod.
-func (w *waiting) LeavingFor(by types.UID) sets.Set[types.UID] {
-	if seat := w.PodSeats[by]; seat != nil {
-		return seat.Leaving
-	}
-	for _, g := range w.Seats {
-		if g.PodGroup.UID == by && g.Attempt.Seat != nil {
-			return g.Attempt.Seat.Leaving
-		}
-	}
-	return nil
 }
 
 // held is the set of pods and gangs that wait for room that other gangs hold.
