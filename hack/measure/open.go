@@ -4,7 +4,6 @@ package main
 // that is met leaves the list, and a goal that is not in the list must be met.
 var open = map[string]int{
 	"lines of the scheduler and of what it shares with admission": 27208,
-	"lines of pkg/controllers/job + pkg/job/plan":                 5342,
 
 	"concepts: gang admission":         36,
 	"concepts: how a victim is chosen": 21,
