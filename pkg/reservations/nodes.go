@@ -41,6 +41,7 @@ type Nodes[K comparable] struct {
 	since     time.Time        // when the gang began to wait for these nodes
 	chosenAt  time.Time        // when places were chosen last
 	moved     int              // Book.moved then
+	doubted   bool             // no start was found then
 }
 
 // pause is the least time until places are chosen again.
@@ -117,7 +118,11 @@ func (k Kept[K]) Bars(node string, free, requests resources.List, ending func(by
 	}
 	kept, used := resources.List{}, resources.List{}
 	for _, n := range k {
-		own := n.KeptOn(node, without(used, ending))
+		own := n.KeptOn(node, func(by time.Time) resources.List { // what comes free does so for one of them
+			left := ending(by).Clone()
+			left.Sub(used)
+			return left
+		})
 		kept.Add(own)
 		used.Add(n.Amounts[node])
 		used.Sub(own)
@@ -128,15 +133,6 @@ func (k Kept[K]) Bars(node string, free, requests resources.List, ending func(by
 		}
 	}
 	return false
-}
-
-// without is what ends and is not used by another reservation: what comes free does so for one of them.
-func without(used resources.List, ending func(by time.Time) resources.List) func(by time.Time) resources.List {
-	return func(by time.Time) resources.List {
-		left := ending(by).Clone()
-		left.Sub(used)
-		return left
-	}
 }
 
 // Nodes returns the reservation that holds against all queues, nil if there is none.
@@ -168,12 +164,6 @@ func (b *Book[K]) ReservedFor(key K) *Nodes[K] {
 		return b.nodes[w.rank.Queue]
 	}
 	return nil
-}
-
-// IsHolder says whether places are reserved for a gang.
-func (b *Book[K]) IsHolder(key K) bool {
-	w := b.gangs[key]
-	return w != nil && b.holds(w)
 }
 
 func (b *Book[K]) holds(w *waiting[K]) bool {
@@ -232,13 +222,20 @@ func (b *Book[K]) replaced(old, next *Nodes[K]) {
 	b.events.QuotaFreed = b.events.QuotaFreed || old != nil && old.Claim.Queue != "" && (later || old.Claim.Queue != next.Claim.Queue || !old.Claim.Want.Equal(next.Claim.Want))
 }
 
-// NoStart notes that no start is known for a gang that gets a reservation only with one. It is looked for again after a while.
+// NoStart notes that no start is known for a gang that gets a reservation only with one. It is looked for again after a while. The reservation that it
+// has stays until none is found a second time. While pods go, a queue may still count what is on no node any more.
 func (b *Book[K]) NoStart(key K, now time.Time) {
 	w := b.gangs[key]
 	if w == nil {
 		return
 	}
 	b.settled(key)
+	if n := b.ReservedFor(key); hasStart(n) && !n.doubted {
+		same := *n
+		same.doubted, same.chosenAt = true, now
+		b.nodes[n.Queue] = &same
+		return
+	}
 	w.outlook.retryAt = now.Add(b.bounds.retryAfter(w.outlook.retries))
 	w.outlook.retries++
 	if b.dropNodes(w); w.lacks != nil {
@@ -251,12 +248,12 @@ func (b *Book[K]) NoStart(key K, now time.Time) {
 func (b *Book[K]) RoomMoved() { b.moved++ }
 
 // isOutdated says whether the places of a reservation are to be chosen again. Without a start, the gang has waited for them for too long. With one,
-// something has changed, or it has passed.
+// something has changed, or it has passed or was not found again.
 func (b *Book[K]) isOutdated(n *Nodes[K], now time.Time) bool {
 	if n.Start.IsZero() {
 		return now.Sub(n.since) >= b.bounds.renewal()
 	}
-	return now.Sub(n.chosenAt) >= startPause && (n.moved != b.moved || !now.Before(n.Start) || b.gangs[n.Key].outlook.isWrong(b.bounds, now))
+	return now.Sub(n.chosenAt) >= startPause && (n.moved != b.moved || n.doubted || !now.Before(n.Start) || b.gangs[n.Key].outlook.isWrong(b.bounds, now))
 }
 
 // BackOff reserves no places for a gang until it is time to look again. The next gang in order has its turn.

@@ -159,7 +159,7 @@ type history struct {
 	foreign time.Time // when it was first found to lack what other queues may use
 	byOwn   int       // starts of its own queue that have bypassed it
 	byOther int       // other starts that have bypassed it
-	retryAt time.Time // it backs off until then; zero if it does not
+	retryAt time.Time // it backs off until then. For room: zero if it does not
 	retries int
 	// starving and wide are isStarving and isStarvingByOthers as last seen.
 	starving, wide bool
@@ -293,7 +293,7 @@ func (b *Book[K]) Attempts(key K, certain bool) {
 	} else {
 		b.events.QuotaFreed = true // the gang may have assumed less than was reserved for it
 	}
-	if certain && !b.IsHolder(key) {
+	if certain && b.ReservedFor(key) == nil {
 		b.leaveRoom(w)
 	}
 }
@@ -577,11 +577,11 @@ func (b *Book[K]) StandingOf(key K, now time.Time) Standing {
 	s := Standing{NoPlaces: now.Before(w.room.retryAt), QuotaReserved: !w.reserved.IsZero()}
 	s.OnlyWithStart = b.bounds.Starts && !w.mayHoldAll(b.bounds, now)
 	s.NoStart = !s.OnlyWithStart && w.outlook.isWrong(b.bounds, now)
-	if !b.IsHolder(key) {
+	n := b.ReservedFor(key)
+	if n == nil {
 		s.Choose = b.toChoose(w.rank.Queue, now) == w
 		return s
 	}
-	n := b.nodes[w.rank.Queue]
 	s.Places, s.Avoid, s.Renew = n.Places, n.avoid, n.Start.IsZero() && now.Sub(n.since) >= b.bounds.renewal()
 	left := n.pause() - now.Sub(n.chosenAt)
 	if s.Choose = s.Renew || left <= 0; !s.Choose {

@@ -216,7 +216,7 @@ func TestAReservationMovesWithItsQueue(t *testing.T) {
 	b.Tick(at(101))
 	assert.Contains(t, b.TakeEvents().Decide, "older")
 	reserveOn(b, "older", "n", at(101))
-	assert.False(t, b.IsHolder("next"))
+	assert.Nil(t, b.ReservedFor("next"))
 	assert.Equal(t, []string{"older"}, keepers(b, "b"))
 	assert.True(t, b.TakeEvents().RoomFreed)
 }

@@ -157,7 +157,7 @@ func (a *applied) sees() outcome {
 func holders(book *reservations.Book[state.Key]) sets.Set[state.Key] {
 	held := sets.New[state.Key]()
 	for _, name := range append(appliedGangs, "other") {
-		if book.IsHolder(keyNamed(name)) {
+		if book.ReservedFor(keyNamed(name)) != nil {
 			held.Insert(keyNamed(name))
 		}
 	}

@@ -139,8 +139,8 @@ func TestAGangThatRunsLeavesTheBook(t *testing.T) {
 	tr := openTracker(t)
 	waits := refusedGang(t, tr, gang.Room)
 	tr.WaitList.Book.ReserveNodes(waits.Key, reservations.Choice{}, time.Unix(1000, 0))
-	require.True(t, tr.WaitList.Book.IsHolder(waits.Key))
+	require.NotNil(t, tr.WaitList.Book.ReservedFor(waits.Key))
 	tr.SetPod(onByHand(waits.Waiting()[0].Pod, "n"))
 	require.Equal(t, gang.Running, phaseOf(tr, waits.Key))
-	assert.False(t, tr.WaitList.Book.IsHolder(waits.Key))
+	assert.Nil(t, tr.WaitList.Book.ReservedFor(waits.Key))
 }

@@ -317,14 +317,14 @@ func TestAGangKeepsItsQuotaWhileItLacksRoom(t *testing.T) {
 	}
 	s := q.decide(big, reserveNode)
 	require.True(t, s.Problem.Reserve, "it is starving")
-	assert.True(t, q.WaitList.Book.IsHolder(big.Key))
+	assert.NotNil(t, q.WaitList.Book.ReservedFor(big.Key))
 	// Not for ever: In the end it has neither, and the other gangs have their turn.
 	q.clock.Step(4 * time.Minute)
 	dispatch.NewDispatcher(q.Tracker).Tick()
 	assert.False(t, q.isReserved(big))
 	assert.True(t, q.start(q.single("a", "cpu", "1", 0)))
 	require.NotNil(t, q.decide(big).Lacks)
-	assert.False(t, q.WaitList.Book.IsHolder(big.Key))
+	assert.Nil(t, q.WaitList.Book.ReservedFor(big.Key))
 	assert.False(t, q.isReserved(big), "it pauses")
 	q.clock.Step(time.Minute)
 	q.decide(big)
@@ -456,7 +456,7 @@ func TestAGangThatIsFoundToFitAndFailsBlocksNoOtherFromBeingFirst(t *testing.T) 
 		q, older, younger := prepare(t)
 		q.decide(older, func(d *placement.Decision) { d.Reserve = &placement.Places{Of: somewhere} })
 		failures := 0
-		for q.WaitList.Book.IsHolder(older.Key) {
+		for q.WaitList.Book.ReservedFor(older.Key) != nil {
 			assert.False(t, asked(q, younger))
 			fail(q, older, somewhere)
 			failures++

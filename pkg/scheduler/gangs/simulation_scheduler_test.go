@@ -196,7 +196,7 @@ func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node st
 			entry = s.tracker.Enter(pod)
 			is = roleOf(s.tracker, pod, entry)
 		}
-		if ok && is != isChosen {
+		if is == isScout {
 			is = isHeld
 		}
 	}

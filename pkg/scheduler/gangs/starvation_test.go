@@ -64,7 +64,7 @@ func (s *stream) count(pod *corev1.Pod) {
 
 // isHelped says whether places were reserved for the big gang, or found.
 func (s *stream) isHelped() bool {
-	return s.tracker.WaitList.Book.IsHolder(s.big) || s.books.chosen[s.big].Len() > 0 || s.books.short(s.big, s.books.holds) == 0
+	return s.tracker.WaitList.Book.ReservedFor(s.big) != nil || s.books.chosen[s.big].Len() > 0 || s.books.short(s.big, s.books.holds) == 0
 }
 
 // backlog is the number of small pods that wait.
@@ -130,7 +130,7 @@ func (s *stream) come(spec gangSpec, limit int) {
 	if n := int(s.args.MaxOvertakes); n > 0 {
 		assert.LessOrEqual(s.t, s.passed, n+late, "the big gang was passed more often than it must bear")
 	}
-	assert.False(s.t, s.tracker.WaitList.Book.IsHolder(s.big), "reserved room is given back")
+	assert.Nil(s.t, s.tracker.WaitList.Book.ReservedFor(s.big), "reserved room is given back")
 	assert.False(s.t, s.tracker.WaitList.Book.StandingOf(s.big, s.clock.Now()).QuotaReserved, "reserved quota is given back")
 }
 

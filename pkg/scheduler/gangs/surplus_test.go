@@ -144,7 +144,7 @@ func TestSurplusLeavesRoomToAPartialGang(t *testing.T) {
 	s.run(100 * time.Millisecond)
 	require.Equal(t, 5, s.boundOf(elastic))
 	require.Equal(t, 1, s.boundOf(partial))
-	require.True(t, s.tracker.WaitList.Book.IsHolder(partial))
+	require.NotNil(t, s.tracker.WaitList.Book.ReservedFor(partial))
 	reserved := s.tracker.WaitList.Book.Nodes()
 	endOne := func(onReserved bool) {
 		surplus := s.boundPods(elastic)[1:]

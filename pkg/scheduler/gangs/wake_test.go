@@ -274,7 +274,7 @@ func TestAGangThatTakesOverAReservationIsDecidedAgain(t *testing.T) {
 	require.False(t, reserveFor(gangOf(tr, "earlier", 1, 1)[0]))
 	require.False(t, isWoken(tr.Gangs[keyNamed("earlier")]), "nothing has changed for it")
 	require.True(t, reserveFor(gangOf(tr, "first", 1, 1)[0]))
-	assert.True(t, tr.WaitList.Book.IsHolder(keyNamed("first")))
+	assert.NotNil(t, tr.WaitList.Book.ReservedFor(keyNamed("first")))
 	assert.True(t, isWoken(tr.Gangs[keyNamed("first")]))
 }
 

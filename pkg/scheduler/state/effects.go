@@ -183,7 +183,7 @@ func (t *State) RollBack(g *gang.Group, failed types.UID) (e gang.Effects) {
 	now := t.Clock.Now()
 	wait := t.Backoff(g.Retry.Failures)
 	g.Retry.Exact, g.Retry.Failures, g.Retry.Until = false, g.Retry.Failures+1, now.Add(wait)
-	if g.Retry.Failures >= MaxFailuresReserved && t.Waiting.Book.IsHolder(g.Key) {
+	if g.Retry.Failures >= MaxFailuresReserved && t.Waiting.Book.ReservedFor(g.Key) != nil {
 		t.Waiting.Book.BackOff(g.Key, now)
 	}
 	return e
