@@ -24,14 +24,14 @@ const (
 // seen it.
 const cacheDelay = time.Second
 
-// Failed notes that a search found none. The next is delayed: twice as long each time.
+// Failed notes that a search found none, or could find none by the rules. The next is delayed: twice as long each time.
 func (f *FailedSearch) Failed(begun, again, now time.Time) {
 	f.Begun, f.Again, f.Pending = begun, again, false
 	f.At = now.Add(min(LongestSearchPause, FirstSearchPause<<min(f.Count, 10)))
 	f.Count++
 }
 
-// MayDiffer says whether another search may find more. changedAt is when something changed last.
+// MayDiffer says whether another search may find more, or is to be made at last. changedAt is when something changed last.
 func (f *FailedSearch) MayDiffer(changedAt, now time.Time) bool {
 	return f.IsDue(now) || !f.Begun.After(changedAt.Add(cacheDelay))
 }

@@ -30,7 +30,7 @@ type localState struct {
 	writeError     string                  // why the status could not be written last
 	unwritten      *plan.Unwritten         // the status that waits to be written; nil if nothing does
 	unwrittenSince time.Time               // when it began to wait
-	uncertain      *decision               // its status was written, and it is not known whether that succeeded; nil if there is none
+	uncertain      *decision               // whose status may have been written; nil if there is none
 	lastError      *plan.Finding           // the error of the last attempt to act
 	deletions      map[types.UID]time.Time // pod UID -> when its deletion was asked for
 	unfinished     bool                    // pods are left to create or delete: the Job has a turn, or waits for one

@@ -103,7 +103,8 @@ func (w *statusWriter) update(ctx context.Context, t *jobSync) error {
 	case err != nil:
 		w.reportUnwritten(t.job, err, t.local)
 		if !t.p.IsFirst {
-			t.local.uncertain = &t.decision
+			decided := t.decision
+			t.local.uncertain = &decided
 		}
 		return fmt.Errorf("writing the status: %w", err)
 	}

@@ -66,7 +66,7 @@ func explain(s *Snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stag
 	if n := len(status.Conditions); n > 0 && status.Conditions[n-1].Status == status.State.Phase {
 		status.State.Reason, status.State.Message = status.Conditions[n-1].Reason, status.Conditions[n-1].Message
 	}
-	// A Job waits, and its PodGroup says when that ends.
+	// awaitsStart: the Job waits, and its PodGroup says for how long, or why that is not known.
 	awaitsStart := status.State.Phase == batchv1alpha1.Pending && s.Group != nil && s.Group.Status.Plan != nil
 	if awaitsStart && s.Group.Status.Plan.ExpectedStart != nil {
 		status.ExpectedStart = s.Group.Status.Plan.ExpectedStart.At.DeepCopy()

@@ -37,7 +37,7 @@ const (
 	ForMessages
 )
 
-// TimingOf returns when a status is written that is to follow another.
+// TimingOf returns when a status is written that is to follow another. The two differ.
 //
 // A status that announces a phase, an action or pods to delete is written before the plan is carried out. A pod that is deleted unannounced
 // would look evicted later. The same holds for records that stand nowhere else, like the claim's. Others are events that are answered

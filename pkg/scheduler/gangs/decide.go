@@ -266,7 +266,7 @@ func (c *Decisions) refuse(g *gang.Group, s *Snapshot, d *placement.Decision) {
 	if s.MayEvict {
 		g.Retry.Search.Failed(s.begun, d.SearchAgain, now)
 	}
-	g.Retry.Search.Pending = d.Seat != nil || !s.MayEvict && s.TooMuch == nil && !s.ExceedsCapability // the seat could not be taken: a gang has changed
+	g.Retry.Search.Pending = d.Seat != nil || !s.MayEvict && s.TooMuch == nil && !s.ExceedsCapability // it was not made, or its seat was not taken
 	e := gang.Only(gang.ToReport)
 	switch {
 	case stale:

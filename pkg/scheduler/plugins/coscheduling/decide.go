@@ -55,8 +55,8 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 		return entry, decision.Message
 	}
 	activateWith(cycle, scout, activate)
-	if entry = c.tracker.Enter(scout); entry.Scout || entry.Reason != "" {
-		return entry, behindMinimum // the scout does not start itself: it has done its work
+	if entry = c.tracker.Enter(scout); entry.Scout || entry.Reason != "" { // if others have seated the gang meanwhile, it goes on as surplus
+		return entry, behindMinimum
 	}
 	return entry, ""
 }
