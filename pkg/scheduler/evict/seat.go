@@ -28,7 +28,7 @@ func (v *Victims) NewSeat(found *placement.Seat, c *Claimant, now time.Time) (ma
 	made = &gang.Seat{Leaving: sets.New[types.UID](), Until: now}
 	for _, victim := range found.Victims {
 		for _, pod := range victim.AllPods() {
-			if !v.t.IsThere(pod) {
+			if v.t.Known(pod) == nil {
 				continue
 			}
 			made.Leaving.Insert(pod.UID)

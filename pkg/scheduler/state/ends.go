@@ -44,7 +44,7 @@ func (t *State) EndOf(pod *corev1.Pod) (time.Time, bool) {
 	now := t.Clock.Now()
 	g, m := t.Find(pod.UID)
 	switch {
-	case m == nil && !t.IsThere(pod): // it is gone, and a scheduling cycle does not know yet
+	case m == nil && t.Known(pod) == nil: // it is gone, and a scheduling cycle does not know yet
 		return now, true
 	case m == nil || !g.PodGroup.Exists && !g.PodGroup.Runtime.Known():
 		return estimateOfPod(pod).End(begunBy(pod, now), now)

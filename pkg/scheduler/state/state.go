@@ -272,11 +272,13 @@ func (t *State) TryAgain(pod *corev1.Pod, after time.Duration) gang.Effects {
 	return gang.TriedIn(after)
 }
 
-// IsThere says whether a pod exists as far as the informer knows. The end of a pod that does is still to be reported by DeletePod.
-func (t *State) IsThere(pod *corev1.Pod) bool {
+// Known returns a pod as the informer has it, nil if it is gone there. The end of a pod that it has is still to be reported by DeletePod.
+func (t *State) Known(pod *corev1.Pod) *corev1.Pod {
 	if t.PodLister == nil {
-		return true
+		return pod
 	}
-	known, err := t.PodLister.Pods(pod.Namespace).Get(pod.Name)
-	return err == nil && known.UID == pod.UID
+	if known, err := t.PodLister.Pods(pod.Namespace).Get(pod.Name); err == nil && known.UID == pod.UID {
+		return known
+	}
+	return nil
 }

@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/metrics/legacyregistry"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -258,6 +260,23 @@ func TestAVictimThatHeldNothingInTheAPIIsNoVictimAnyMore(t *testing.T) {
 			require.NotNil(t, standing)
 			assert.Equal(t, memory, standing.Holding["g0"] != nil)
 		})
+	}
+}
+
+// TestAVictimWithoutANodeWakesThePreemptor: its binding has failed, and the scheduler has not forgotten it yet. Its deletion is no event of
+// a pod on a node. So upstream must activate the preemptor, as for a victim that held nothing in the API.
+func TestAVictimWithoutANodeWakesThePreemptor(t *testing.T) {
+	for node, wakes := range map[string]bool{"": true, nodeName(0): false} {
+		e := newEviction()
+		store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		require.NoError(t, store.Add(mustertesting.MakePod("single").UID("single").Node(node).Obj()))
+		e.tracker.PodLister = corelisters.NewPodLister(store)
+		victim := mustertesting.MakePod("single").UID("single").Node(nodeName(0)).Obj() // as the snapshot has it
+		pod := mustertesting.MakePod("urgent").UID("urgent").Priority(10).Obj()
+		activate, err := e.evict(t.Context(), candidate{[]*corev1.Pod{victim}}, preemptor{pod}, victim, Name)
+		require.NoError(t, err)
+		assert.Equal(t, wakes, activate, "node %q", node)
+		assert.Equal(t, []string{"single"}, e.evicted)
 	}
 }
 

@@ -159,7 +159,8 @@ func (p *GangPreemption) evictWith(evict upstream.EvictFunc) upstream.EvictFunc 
 			p.tracker.Victims.DropClaims(preemptor.UID(), victim.UID)
 			return true, nil
 		}
-		if !p.tracker.IsThere(victim) {
+		known := p.tracker.Known(victim)
+		if known == nil {
 			return true, nil // upstream activates the preemptor, as no event may come any more that wakes it
 		}
 		if !native {
@@ -175,7 +176,7 @@ func (p *GangPreemption) evictWith(evict upstream.EvictFunc) upstream.EvictFunc 
 		if inMemory {
 			p.tracker.Victims.DropClaims(preemptor.UID(), victim.UID)
 		}
-		return inMemory, err
+		return inMemory || known.Spec.NodeName == "", err // no event about nodes tells that a pod without one is gone
 	}
 }
 
