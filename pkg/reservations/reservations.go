@@ -354,7 +354,7 @@ func (b *Book[K]) ForgetQuota(key K) {
 }
 
 // Bypassed counts a start against the first gang of each queue that lacks room. It also counts against the first of each queue that lacks
-// what the start uses.
+// what the start uses. The start of a first that ranks after it is chosen anew.
 func (b *Book[K]) Bypassed(start *Start, now time.Time) {
 	for account, line := range b.quota {
 		w := line.first()
@@ -371,6 +371,8 @@ func (b *Book[K]) Bypassed(start *Start, now time.Time) {
 			w.room.count(start.isOf(w.rank))
 			b.noteStarving(w, now)
 			b.decideFirst(queue, now)
+		} else {
+			b.moved++ // it may have taken room in which the first was to start
 		}
 	}
 	b.settleTurn(now)

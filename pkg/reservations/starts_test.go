@@ -251,7 +251,7 @@ func TestAFarStartHoldsWithinItsQueue(t *testing.T) {
 	assert.Equal(t, []string{"far"}, keepers(b, "other"))
 }
 
-// TestWhenAStartIsFoundAnew: when something has ended, or it has passed; not more often than every few seconds.
+// TestWhenAStartIsFoundAnew: when something has ended, or a gang before it has started, or it has passed; not more often than every few seconds.
 func TestWhenAStartIsFoundAnew(t *testing.T) {
 	b := withStarts()
 	b.WaitForRoom("g", in("a", 0), nil, at(0))
@@ -270,6 +270,11 @@ func TestWhenAStartIsFoundAnew(t *testing.T) {
 	assert.False(t, decided(54))
 	assert.True(t, decided(55))
 	b.ReserveNodes("g", starting("n", 90), at(55))
+	b.Bypassed(startIn("a"), at(56))
+	assert.False(t, decided(61), "it was let past, so it takes nothing")
+	b.Bypassed(&Start{Rank: in("b", -1)}, at(62))
+	assert.True(t, decided(62), "it ranks before, so it may have taken the room")
+	b.ReserveNodes("g", starting("n", 90), at(62))
 	assert.False(t, decided(89))
 	assert.True(t, decided(90))
 	version := b.ReservedFor("g").Version
