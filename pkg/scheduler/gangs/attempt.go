@@ -36,12 +36,15 @@ func (t *store) Enter(pod *corev1.Pod) state.Entry {
 		g.Scout.UID = state.NoUID // the first of the scouts that comes is it
 	}
 	reason, isScout := t.closedTo(key, m.Pod)
+	if isScout {
+		t.CallScout(g, m)
+	}
+	if t.Leadership.EndProbe(pod.UID) && isScout {
+		reason = outOfTurn
+	}
 	if reason != "" {
 		t.Apply(g, g.TurnAway(m))
 		return state.Entry{Reason: reason}
-	}
-	if isScout {
-		t.CallScout(g, m)
 	}
 	entry := state.Entry{Scout: isScout, Reserved: t.WaitList.AgainstMember(g, pod), Freed: t.WaitList.Held.Freed}
 	if g.Attempt != nil || g.Seated() {

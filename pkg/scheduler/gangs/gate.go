@@ -23,6 +23,7 @@ const (
 	behindOther      = "waiting until a member that must be placed before has its room"
 	behindGroup      = "waiting until enough pods of its sub group exist to start it whole"
 	holdsRoom        = "the pod holds room already"
+	outOfTurn        = "waiting until the gangs that rank before its own have been tried"
 	QueueIsGone      = "the queue of the PodGroup does not exist: create it, or put the pods into another queue"
 	AwaitsController = "waiting for muster-controller to give the pod its PodGroup. If this lasts, see the events of the pod, and whether muster-controller runs and serves the pod's scheduler name (--podgroup-scheduler-names)"
 	CouldNotBePlaced = "the gang was found to fit, but its members could not be placed together; it is tried again"

@@ -177,6 +177,27 @@ func TestAProbeThatDoesNotComeIsReplaced(t *testing.T) {
 	require.Empty(t, tr.Gate(second), "the first that comes is the next probe")
 }
 
+// TestTheProbeIsNotDecidedInTheCycleThatBegins: it has passed the gate out of turn, and would take the room of gangs that rank before its own.
+func TestTheProbeIsNotDecidedInTheCycleThatBegins(t *testing.T) {
+	tr, _ := newFollower(t)
+	held := gangOf(tr, "held", 2, 1)
+	require.Equal(t, []string{"held-0"}, passing(tr, held...))
+	held = gangOf(tr, "held", 2, 2)
+	first := gangOf(tr, "first", 1, 1)
+	entry := tr.Enter(held[0])
+	assert.False(t, entry.Scout)
+	assert.Equal(t, "waiting until the gangs that rank before its own have been tried", entry.Reason)
+	actions, _ := dispatch.NewDispatcher(tr).Tick()
+	activate := namesOf(actions.Activate)
+	for _, key := range toLookAt(tr) {
+		activate = append(activate, namesOf(dispatch.NewDispatcher(tr).NextActions(key).Activate)...)
+	}
+	assert.Contains(t, activate, "first-0")
+	assert.Contains(t, activate, "held-0")
+	assert.Equal(t, isScout, enter(tr, first[0]))
+	assert.Equal(t, isScout, enter(tr, held[0]), "once is enough")
+}
+
 func TestAllGangsAreLookedAtWhenThisProcessBeginsToLead(t *testing.T) {
 	tr, clock := newFollower(t)
 	heldPods(tr)

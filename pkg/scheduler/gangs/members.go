@@ -31,7 +31,7 @@ func (t *store) SetPod(pod *corev1.Pod) {
 		delete(t.WaitList.Sharing.TurnedBack, pod.UID)
 	}
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
-		t.Leadership.ProbeGone(pod.UID) // the scheduler does not try it any more
+		t.Leadership.EndProbe(pod.UID) // the scheduler does not try it any more
 	}
 	key, isMember := t.KeyOf(pod)
 	t.detachUnless(key, isMember, pod)
@@ -152,7 +152,7 @@ func (t *store) DeletePod(pod *corev1.Pod) {
 	e := t.Victims.EndPodSeat(pod.UID)
 	e.Add(gang.Only(gang.SearchDiffers))
 	t.Victims.Searches.Forget(pod.UID)
-	t.Leadership.ProbeGone(pod.UID)
+	t.Leadership.EndProbe(pod.UID)
 	delete(t.Detached, pod.UID)
 	t.Outsiders.Drop(pod.UID)
 	delete(t.WaitList.Ready, pod.UID)

@@ -34,7 +34,6 @@ func (l *Leadership) Lead() {
 	}
 	l.t.Lock()
 	defer l.t.Unlock()
-	l.probe = NoUID
 	now := l.t.Clock.Now()
 	for _, g := range l.t.Gangs {
 		if !g.PartialSince.IsZero() {
@@ -65,11 +64,12 @@ func (l *Leadership) BecomeProbe(pod types.UID) {
 	}
 }
 
-// ProbeGone makes room for another probe.
-func (l *Leadership) ProbeGone(pod types.UID) {
-	if l.probe == pod {
+// EndProbe ends that a pod is the probe, if it is. Another pod may be it then.
+func (l *Leadership) EndProbe(pod types.UID) (wasProbe bool) {
+	if wasProbe = l.probe == pod; wasProbe {
 		l.probe = NoUID
 	}
+	return wasProbe
 }
 
 // ProbeTimeout is how long a member is the probe: another plugin's gate may be closed to it.
