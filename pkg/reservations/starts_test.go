@@ -251,7 +251,7 @@ func TestAFarStartHoldsWithinItsQueue(t *testing.T) {
 	assert.Equal(t, []string{"far"}, keepers(b, "other"))
 }
 
-// TestWhenAStartIsFoundAnew: when something has ended, or a gang before it has started, or it has passed; not more often than every few seconds.
+// TestWhenAStartIsFoundAnew: when something has ended, a gang before it has started, or it has passed. Not more often than every few seconds.
 func TestWhenAStartIsFoundAnew(t *testing.T) {
 	b := withStarts()
 	b.WaitForRoom("g", in("a", 0), nil, at(0))

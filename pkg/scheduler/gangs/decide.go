@@ -170,21 +170,14 @@ func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*core
 		c.discard(g, s)
 		return nil, false
 	}
-	if d.Feasibility == placement.Impossible && (d.Seat == nil || g.Changes != s.changes || !c.evict(g, s, d)) {
-		c.refuse(g, s, d)
+	if d.Feasibility == placement.Impossible {
+		if d.Seat == nil || g.Changes != s.changes || !c.evict(g, s, d) {
+			c.refuse(g, s, d)
+		}
 		return nil, true
-	} else if d.Feasibility == placement.Impossible {
-		return nil, true
 	}
-	if g.Changes != s.changes && !slices.Equal(gang.UIDs(g.Choose()), gang.UIDs(d.Members)) {
-		c.discard(g, s)
-		return nil, false
-	}
-	if s.Problem.Topology != nil && !c.isSameTree(s) {
-		c.discard(g, s)
-		return nil, false
-	}
-	if s.wants != nil && c.t.Quota.QuotaFor(g, gang.Requests(d.Members)) != nil { // the queue has changed, or a pod was bound by another scheduler
+	if g.Changes != s.changes && !slices.Equal(gang.UIDs(g.Choose()), gang.UIDs(d.Members)) || s.Problem.Topology != nil && !c.isSameTree(s) ||
+		s.wants != nil && c.t.Quota.QuotaFor(g, gang.Requests(d.Members)) != nil { // the queue has changed, or a pod was bound by another scheduler
 		c.discard(g, s)
 		return nil, false
 	}

@@ -177,7 +177,7 @@ func TestAProbeThatDoesNotComeIsReplaced(t *testing.T) {
 	require.Empty(t, tr.Gate(second), "the first that comes is the next probe")
 }
 
-// TestTheProbeIsNotDecidedInTheCycleThatBegins: it has passed the gate out of turn, and would take the room of gangs that rank before its own.
+// TestTheProbeIsNotDecidedInTheCycleThatBegins: it has passed the gate out of turn. It would take the room of gangs before its own.
 func TestTheProbeIsNotDecidedInTheCycleThatBegins(t *testing.T) {
 	tr, _ := newFollower(t)
 	held := gangOf(tr, "held", 2, 1)
