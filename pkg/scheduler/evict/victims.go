@@ -119,20 +119,17 @@ func (v *Victims) Claim(preemptor types.UID, victims []types.UID, until time.Tim
 	}
 }
 
-// BeginEviction is asked before each eviction of a plan, and says whether the plan may be carried out. No gang may be left between one
-// member and its minimum. Once begun, a plan is carried through, as half of it would be worse. With force it is never refused.
-func (v *Victims) BeginEviction(preemptor types.UID, victims []types.UID, force bool) bool {
+// BeginEviction is asked before each eviction of a plan, and says whether it may be made. No gang may be left between one member and its
+// minimum. All victims of a plan that has begun count as gone. So it is carried through, as half of it would be worse. A preemptor may have
+// several plans at once. Upstream tries it again when the last victim of one is seen to go. With force no eviction is refused.
+func (v *Victims) BeginEviction(preemptor, victim types.UID, plan []types.UID, force bool) bool {
 	v.t.Lock()
 	defer v.t.Unlock()
-	for _, uid := range victims {
-		if c := v.claims.Of[uid]; c.By == preemptor && c.Begun && !c.Made {
-			return true
-		}
-	}
-	if !force && !v.WholeWithout(preemptor, victims) {
+	if !force && !v.WholeWithout(preemptor, plan) {
 		return false
 	}
-	v.Claim(preemptor, victims, v.t.Clock.Now().Add(ClaimFor), true)
+	v.Claim(preemptor, plan, v.t.Clock.Now().Add(ClaimFor), true)
+	v.claims.Make(victim)
 	return true
 }
 
@@ -140,10 +137,7 @@ func (v *Victims) BeginEviction(preemptor types.UID, victims []types.UID, force 
 func (v *Victims) Evicted(pod *corev1.Pod, reason string) {
 	v.t.Lock()
 	defer v.t.Unlock()
-	if c, claimed := v.claims.Of[pod.UID]; claimed {
-		c.Made = true
-		v.claims.Of[pod.UID] = c
-	}
+	v.claims.Make(pod.UID)
 	v.t.Metrics.Evictions.WithLabelValues(v.t.Metrics.QueueOf(v.Quota.AccountOfPod(pod)), reason).Inc()
 }
 
@@ -168,8 +162,8 @@ func (v *Victims) WholeWithout(preemptor types.UID, victims []types.UID) bool {
 	return true
 }
 
-// DropClaims takes back what a preemptor has claimed. An eviction has failed, or was not needed. If no pods are named it is all but what
-// was evicted. Such a pod counts as gone until the informer shows it, as otherwise another member would go in its place.
+// DropClaims takes back what a preemptor has claimed. An eviction has failed, or was not needed. If no pods are named it is all but what is
+// being evicted or was. Such a pod counts as gone until the informer shows it, as otherwise another member would go in its place.
 func (v *Victims) DropClaims(preemptor types.UID, victims ...types.UID) {
 	v.t.Lock()
 	defer v.t.Unlock()

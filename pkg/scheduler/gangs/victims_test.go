@@ -42,11 +42,11 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	require.Equal(t, 4, held())
 	tr.Victims.ClaimVictims("a", []types.UID{"g0"})
 	require.Equal(t, 3, held())
-	assert.True(t, tr.Victims.BeginEviction("b", []types.UID{"g1"}, false), "two are left")
-	assert.False(t, tr.Victims.BeginEviction("c", []types.UID{"g2"}, false), "one would be left")
-	assert.True(t, tr.Victims.BeginEviction("c", []types.UID{"g2", "g3"}, false), "none would be left")
-	tr.Victims.DropClaims("b")
-	tr.Victims.DropClaims("c")
+	assert.True(t, tr.Victims.BeginEviction("b", "g1", []types.UID{"g1"}, false), "two are left")
+	assert.False(t, tr.Victims.BeginEviction("c", "g2", []types.UID{"g2"}, false), "one would be left")
+	assert.True(t, tr.Victims.BeginEviction("c", "g2", []types.UID{"g2", "g3"}, false), "none would be left")
+	tr.Victims.DropClaims("b", "g1") // as its eviction has failed
+	tr.Victims.DropClaims("c", "g2", "g3")
 	require.Equal(t, 3, held())
 	clock.Step(evict.ClaimFor)
 	require.Equal(t, 4, held(), "a claim that is not followed by an eviction does not stand for ever")
@@ -55,20 +55,20 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 // TestAnEvictionThatGoesOnIsNotGivenUpByAnother: the pod counts as gone, whatever becomes of others that wait for its room, too.
 func TestAnEvictionThatGoesOnIsNotGivenUpByAnother(t *testing.T) {
 	tr, _, _ := trackerWithGang(t, 2, 3)
-	require.True(t, tr.Victims.BeginEviction("a", []types.UID{"g0"}, false))
+	require.True(t, tr.Victims.BeginEviction("a", "g0", []types.UID{"g0"}, false))
 	tr.Victims.ClaimVictims("b", []types.UID{"g0"})
 	tr.Victims.DropClaims("b")
-	assert.False(t, tr.Victims.BeginEviction("c", []types.UID{"g1"}, false), "one would be left")
+	assert.False(t, tr.Victims.BeginEviction("c", "g1", []types.UID{"g1"}, false), "one would be left")
 }
 
 // TestAPodThatWasEvictedIsGone: its preemptor may choose other victims before the informer shows it.
 func TestAPodThatWasEvictedIsGone(t *testing.T) {
 	tr, _, _ := trackerWithGang(t, 2, 3)
-	require.True(t, tr.Victims.BeginEviction("a", []types.UID{"g0"}, false))
+	require.True(t, tr.Victims.BeginEviction("a", "g0", []types.UID{"g0"}, false))
 	tr.Victims.Evicted(memberNamed("g0").Node("node").Obj(), "preempted")
 	tr.Victims.DropClaims("a")
-	assert.False(t, tr.Victims.BeginEviction("a", []types.UID{"g1"}, false), "one would be left")
-	assert.False(t, tr.Victims.BeginEviction("a", []types.UID{"g0", "g1"}, false), "the same, with a pod that is gone")
+	assert.False(t, tr.Victims.BeginEviction("a", "g1", []types.UID{"g1"}, false), "one would be left")
+	assert.False(t, tr.Victims.BeginEviction("a", "g0", []types.UID{"g0", "g1"}, false), "the same, with a pod that is gone")
 }
 
 func TestClaimsEndWithTheirPods(t *testing.T) {
@@ -104,5 +104,5 @@ func TestAGangWithoutPodGroupNeedsNoCare(t *testing.T) {
 	tr, _, _ := trackerWithGang(t, 2, 2)
 	tr.SetPod(mustertesting.MakePod("h0").UID("h0").Group("h").Node("node").Obj())
 	assert.Nil(t, tr.Victims.Standing(keyNamed("h")))
-	assert.True(t, tr.Victims.BeginEviction("a", []types.UID{"h0", "single"}, false))
+	assert.True(t, tr.Victims.BeginEviction("a", "h0", []types.UID{"h0", "single"}, false))
 }

@@ -26,7 +26,7 @@ type Claim struct {
 	Of    *gang.Group // that it is a member of
 	Until time.Time
 	Begun bool // an eviction of the preemptor's may have been carried out
-	Made  bool // the API server has taken the pod's own eviction, and the informer has yet to show it
+	Made  bool // the pod's own eviction goes on, or the API server has taken it. The informer has yet to show it
 }
 
 // Holding are the members that hold room. It leaves out members that were evicted, or that another preemptor than the given one is about to
@@ -41,10 +41,18 @@ func (c *Claims) Holding(g *gang.Group, but types.UID) []*gang.Member {
 	return members
 }
 
-// Claimed says whether another preemptor than the given one is about to have a pod evicted, or any has.
+// Claimed says whether a pod counts as gone for a preemptor. It does if another preemptor claims it, or if its eviction has begun.
 func (c *Claims) Claimed(uid, but types.UID) bool {
 	own, ok := c.Of[uid]
-	return ok && (own.By != but || own.Made) && c.clock.Now().Before(own.Until)
+	return ok && (own.By != but || own.Begun || own.Made) && c.clock.Now().Before(own.Until)
+}
+
+// Make notes that a pod is evicted now, if it is claimed.
+func (c *Claims) Make(pod types.UID) {
+	if claim, claimed := c.Of[pod]; claimed {
+		claim.Made = true
+		c.Of[pod] = claim
+	}
 }
 
 // CountClaim counts the claims on members of a gang; nil for none.

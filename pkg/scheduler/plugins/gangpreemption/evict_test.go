@@ -3,6 +3,7 @@ package gangpreemption
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -78,8 +79,9 @@ type recorded struct {
 	room    *permitHandle
 	evict   upstream.EvictFunc
 	evicted []string
-	err     error // what upstream answers
-	memory  bool  // upstream answers that the pod held nothing in the API
+	during  func() // what happens while upstream evicts a pod
+	err     error  // what upstream answers
+	memory  bool   // upstream answers that the pod held nothing in the API
 }
 
 func newEviction() *recorded { return newEvictionIn(newCluster()) }
@@ -89,6 +91,10 @@ func newEvictionIn(c *cluster) *recorded {
 	plugin := &GangPreemption{tracker: e.tracker, handle: e.room}
 	e.evict = plugin.evictWith(func(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor, victim *corev1.Pod, _ string) (bool, error) {
 		e.evicted = append(e.evicted, victim.Name)
+		if during := e.during; during != nil {
+			e.during = nil
+			during()
+		}
 		return e.memory, e.err
 	})
 	return e
@@ -155,6 +161,47 @@ func TestPlanThatHasBegunIsCarriedThrough(t *testing.T) {
 	e.add(boundMember("g2")) // a member that joins now does not save the rest: it would be a gang of one or two
 	require.NoError(t, e.run(10, victims, victims...))
 	assert.Equal(t, []string{"g0", "g0", "g1"}, e.evicted)
+}
+
+// TestAPreemptorMayHaveTwoPlansAtOnce: upstream tries it again when the last victim of a plan is seen to go. The second plan comes while the
+// first victim of the first plan is being evicted. Together they leave no gang below its minimum.
+func TestAPreemptorMayHaveTwoPlansAtOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		minimum, bound int
+		first, second  []int
+		searched       bool // the second plan was found during the eviction, not before
+		evicted        []string
+	}{
+		"the second plan was found before":        {2, 3, []int{0}, []int{1}, false, []string{"g0"}},
+		"the second plan is found now":            {2, 3, []int{0}, []int{1}, true, []string{"g0"}},
+		"a victim is in both plans":               {2, 4, []int{0, 1}, []int{0, 2}, false, []string{"g0", "g1"}},
+		"the rest of the first plan is not spare": {2, 4, []int{0, 1}, []int{2}, true, []string{"g0", "g2"}},
+		"the first plan is for the whole gang":    {3, 3, []int{0, 1, 2}, nil, true, []string{"g0", "g1", "g2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEviction()
+			e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(int32(test.minimum)).Obj())
+			for i := range test.bound {
+				e.add(boundMember(fmt.Sprint("g", i)))
+			}
+			run := func(plan []int) {
+				var victims []*corev1.Pod
+				for _, i := range plan {
+					victims = append(victims, e.pods[i])
+				}
+				e.tracker.Victims.ClaimVictims("urgent", uids(victims))
+				_ = e.run(10, victims, victims...) // an eviction that is refused ends the plan
+			}
+			e.during = func() {
+				if test.searched {
+					e.tracker.Victims.DropClaims("urgent") // as PostFilter does
+				}
+				run(test.second)
+			}
+			run(test.first)
+			assert.Equal(t, test.evicted, e.evicted)
+		})
+	}
 }
 
 func TestErrorsOfEvictionsAreReturned(t *testing.T) {
@@ -248,17 +295,25 @@ func TestAGangInAnAttemptIsRolledBackWithoutDeletingPods(t *testing.T) {
 
 // TestAVictimThatHeldNothingInTheAPIIsNoVictimAnyMore: it may hold room again, and then it counts for its gang.
 func TestAVictimThatHeldNothingInTheAPIIsNoVictimAnyMore(t *testing.T) {
-	for name, memory := range map[string]bool{"in memory": true, "in the API": false} {
+	for name, test := range map[string]struct {
+		memory bool
+		err    error
+		holds  bool
+	}{
+		"in memory":                    {true, nil, true},
+		"in the API":                   {false, nil, false},
+		"the API refused the eviction": {false, errors.New("the API server is away"), true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEviction()
-			e.memory = memory
+			e.memory, e.err = test.memory, test.err
 			e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(1).Obj())
 			e.add(boundMember("g0"), boundMember("g1"))
 			e.tracker.Victims.ClaimVictims("urgent", uids(e.pods[:1]))
-			require.NoError(t, e.run(10, e.pods[:1], e.pods[0]))
+			require.ErrorIs(t, e.run(10, e.pods[:1], e.pods[0]), test.err)
 			standing := e.tracker.Victims.Standing(state.Key{Namespace: "default", Name: "g"})
 			require.NotNil(t, standing)
-			assert.Equal(t, memory, standing.Holding["g0"] != nil)
+			assert.Equal(t, test.holds, standing.Holding["g0"] != nil)
 		})
 	}
 }

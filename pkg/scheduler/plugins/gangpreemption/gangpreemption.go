@@ -115,7 +115,7 @@ func (p *GangPreemption) postFilter(ctx context.Context, cycle fwk.CycleState, p
 			return result, status
 		}
 	}
-	// While evictions for the pod go on it does not come here. Its earlier claims are free again, but for pods that were evicted.
+	// Its earlier claims are free again, but for pods that are being evicted or were. The rest of an earlier plan is checked anew.
 	p.tracker.Victims.DropClaims(pod.UID)
 	result, status := p.preempt(ctx, cycle, pod, statuses)
 	if noVictims := status.Code() == fwk.Unschedulable && result != nil; noVictims && isCritical {
@@ -151,7 +151,7 @@ func (p *GangPreemption) evictWith(evict upstream.EvictFunc) upstream.EvictFunc 
 		// Upstream chooses the victims of native pod groups without regard to our gangs.
 		native := preemptor.Type() != string(fwk.PodKeyType)
 		force := upstream.IsCritical(preemptor.Priority()) || native
-		if !p.tracker.Victims.BeginEviction(preemptor.UID(), uids(candidate.Victims().Pods), force) {
+		if !p.tracker.Victims.BeginEviction(preemptor.UID(), victim.UID, uids(candidate.Victims().Pods), force) {
 			return false, fmt.Errorf("evicting %s for %s: a gang has changed since the victims were chosen", klog.KObj(victim), klog.KObj(preemptor))
 		}
 		if p.tracker.Victims.HoldsNothingInTheAPI(victim.UID) {
@@ -169,12 +169,11 @@ func (p *GangPreemption) evictWith(evict upstream.EvictFunc) upstream.EvictFunc 
 		inMemory, err := evict(ctx, candidate, preemptor, victim, plugin)
 		if err == nil && !inMemory {
 			p.tracker.Victims.Evicted(victim, gangmetrics.Preempted)
-		}
-		if !native && (inMemory || err != nil) {
-			p.tracker.Evictions.Cancel(preemptor.UID())
-		}
-		if inMemory {
+		} else {
 			p.tracker.Victims.DropClaims(preemptor.UID(), victim.UID)
+			if !native {
+				p.tracker.Evictions.Cancel(preemptor.UID())
+			}
 		}
 		return inMemory || known.Spec.NodeName == "", err // no event about nodes tells that a pod without one is gone
 	}
