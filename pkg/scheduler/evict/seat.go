@@ -25,7 +25,7 @@ const GoneWithin = 30 * time.Second
 // NewSeat is the seat that evictions make for a claimant, and the evictions. The seat does not wait for pods that have gone since the
 // search.
 func (v *Victims) NewSeat(found *placement.Seat, c *Claimant, now time.Time) (made *gang.Seat, evictions []PodEviction) {
-	made = &gang.Seat{Leaving: sets.New[types.UID](), Until: now}
+	made = &gang.Seat{Leaving: sets.New[types.UID]()}
 	for _, victim := range found.Victims {
 		for _, pod := range victim.AllPods() {
 			if v.t.Known(pod) == nil {
@@ -36,16 +36,14 @@ func (v *Victims) NewSeat(found *placement.Seat, c *Claimant, now time.Time) (ma
 			if victim.Rule == quota.ByShare {
 				grace = min(grace, gang.LongestGrace)
 			}
-			if gone := now.Add(grace); gone.After(made.Until) {
-				made.Until = gone
-			}
+			made.Within = max(made.Within, grace)
 			if victim.Rule != quota.NotAllowed {
 				evictions = append(evictions, PodEviction{evictionFor(c, victim, pod), pod})
 			}
 		}
 	}
-	made.Until = made.Until.Add(GoneWithin)
-	made.Within = made.Until.Sub(now)
+	made.Within += GoneWithin
+	made.Until = now.Add(made.Within)
 	return made, evictions
 }
 

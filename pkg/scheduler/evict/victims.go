@@ -216,18 +216,16 @@ func (v *Victims) AboveCapability(account string, units []quota.Unit, leaving []
 func (v *Victims) EvictFor(overuse quota.Overuse, pods []*corev1.Pod) {
 	v.t.Lock()
 	defer v.t.Unlock()
-	by, until := types.UID("capability of "+overuse.Account), v.t.Clock.Now()
+	by, grace := types.UID("capability of "+overuse.Account), time.Duration(0)
 	uids := make([]types.UID, 0, len(pods))
 	for _, pod := range pods {
 		uids = append(uids, pod.UID)
-		if gone := v.t.Clock.Now().Add(min(gang.GraceOf(pod), gang.LongestGrace)); gone.After(until) {
-			until = gone
-		}
+		grace = max(grace, min(gang.GraceOf(pod), gang.LongestGrace))
 	}
 	if !v.WholeWithout(by, uids) {
 		return
 	}
-	v.Claim(by, uids, until.Add(GoneWithin), true)
+	v.Claim(by, uids, v.t.Clock.Now().Add(grace+GoneWithin), true)
 	for _, pod := range pods {
 		v.Repairs.Add(Repair{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Kind: LowerUsage,
