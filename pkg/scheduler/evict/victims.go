@@ -128,7 +128,10 @@ func (v *Victims) BeginEviction(preemptor, victim types.UID, plan []types.UID, f
 	if !force && !v.WholeWithout(preemptor, plan) {
 		return false
 	}
-	v.Claim(preemptor, plan, v.t.Clock.Now().Add(ClaimFor), true)
+	// The plan is claimed once. A victim that held nothing in the API is given back, and may hold room again.
+	if _, m := v.t.Find(victim); m != nil && !m.Terminating && !v.claims.Of[victim].Begun {
+		v.Claim(preemptor, plan, v.t.Clock.Now().Add(ClaimFor), true)
+	}
 	v.claims.Make(victim)
 	return true
 }
@@ -180,10 +183,7 @@ func (v *Victims) HoldsNothingInTheAPI(uid types.UID) bool {
 	v.t.Lock()
 	defer v.t.Unlock()
 	g, m := v.t.Find(uid)
-	if m == nil || m.State == gang.Bound {
-		return false
-	}
-	return !m.State.Holds() || !g.Seated() && m.State == gang.Reserved
+	return m != nil && m.State != gang.Bound && (!m.State.Holds() || !g.Seated() && m.State == gang.Reserved)
 }
 
 // noteChanges compares the counts with those of the last tick.

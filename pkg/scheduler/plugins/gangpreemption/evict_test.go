@@ -318,6 +318,17 @@ func TestAVictimThatHeldNothingInTheAPIIsNoVictimAnyMore(t *testing.T) {
 	}
 }
 
+// TestAPlanThatIsOverClaimsNothing: its victims held nothing in the API. Their gang is as large as before when it is placed again.
+func TestAPlanThatIsOverClaimsNothing(t *testing.T) {
+	e := newEviction()
+	e.memory = true
+	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Obj())
+	e.add(boundMember("g0"), boundMember("g1"), mustertesting.MakePod("single").UID("single").Node(nodeName(0)).Obj())
+	e.tracker.Victims.ClaimVictims("urgent", uids(e.pods))
+	require.NoError(t, e.run(10, e.pods, e.pods...))
+	assert.Empty(t, e.tracker.Claims.Of)
+}
+
 // TestAVictimWithoutANodeWakesThePreemptor: its binding has failed, and the scheduler has not forgotten it yet. Its deletion is no event of
 // a pod on a node. So upstream must activate the preemptor, as for a victim that held nothing in the API.
 func TestAVictimWithoutANodeWakesThePreemptor(t *testing.T) {
