@@ -69,10 +69,11 @@ func (p *GangPreemption) preemptWith(ctx context.Context, cycle fwk.CycleState, 
 	if c.node != "" {
 		only.Set(c.node, fwk.NewStatus(fwk.Unschedulable))
 	}
+	// Before the evictions, which may give victims back at once. The next pod's search knows, although evictions are still to come.
+	p.tracker.Victims.ClaimVictims(pod.UID, uids(c.pods))
 	result, status := preemption.NewEvaluator(Name, p.handle, c, p.Executor).Preempt(ctx, cycle, pod, only)
-	if status.IsSuccess() && result != nil && result.NominatingInfo != nil {
-		// At once, so that the next pod's search knows, although the evictions are still to come.
-		p.tracker.Victims.ClaimVictims(pod.UID, uids(c.pods))
+	if !status.IsSuccess() {
+		p.tracker.Victims.DropClaims(pod.UID)
 	}
 	return result, status
 }

@@ -117,8 +117,9 @@ func TestASampleIsNotLargerThanItNeedsToBe(t *testing.T) {
 // refusing is an extender that refuses some nodes. It remembers about which it was asked.
 type refusing struct {
 	fwk.Extender
-	refuses sets.Set[string]
-	asked   [][]string
+	refuses   sets.Set[string]
+	asked     [][]string
+	meanwhile func() // what happens while it is asked
 }
 
 func (*refusing) Name() string                  { return "refusing" }
@@ -127,6 +128,9 @@ func (*refusing) IsInterested(*corev1.Pod) bool { return true }
 func (*refusing) IsIgnorable() bool             { return false }
 
 func (r *refusing) ProcessPreemption(_ *corev1.Pod, victims map[string]*extenderv1.Victims, _ fwk.NodeInfoLister) (map[string]*extenderv1.Victims, error) {
+	if r.meanwhile != nil {
+		r.meanwhile()
+	}
 	kept := map[string]*extenderv1.Victims{}
 	for node, of := range victims {
 		if !r.refuses.Has(node) {
@@ -154,6 +158,22 @@ func TestAnExtenderIsAskedAboutTheChosenNode(t *testing.T) {
 	w, _, status = c.preempts(t, urgentPod(10), 3)
 	assert.Equal(t, fwk.Unschedulable, status.Code())
 	assert.Empty(t, w.deleted())
+}
+
+// TestVictimsAreClaimedBeforeTheyGo: a claim that comes later than an eviction in memory would stay. A plan that is not carried out claims nothing.
+func TestVictimsAreClaimedBeforeTheyGo(t *testing.T) {
+	for name, refuses := range map[string]sets.Set[string]{"carried out": nil, "refused": sets.New(nodeName(0))} {
+		t.Run(name, func(t *testing.T) {
+			c := fullOf(1)
+			claimed := func() int { return c.tracker.Victims.Leaving().Len() }
+			before := 0 // upstream asks extenders just before it evicts
+			c.extenders = []fwk.Extender{&refusing{refuses: refuses, meanwhile: func() { before = claimed() }}}
+			_, status := newWorld(t, c, urgentPod(10)).postFilter(t, urgentPod(10))
+			assert.Equal(t, refuses == nil, status.IsSuccess(), status)
+			assert.Equal(t, 1, before)
+			assert.Equal(t, refuses == nil, claimed() > 0)
+		})
+	}
 }
 
 // TestWhatAPodSaysCountsWithoutGangsAndQueues, too. Critical pods do not listen.
