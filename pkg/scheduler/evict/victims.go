@@ -104,14 +104,11 @@ func (v *Victims) ClaimVictims(preemptor types.UID, victims []types.UID) {
 func (v *Victims) Claim(preemptor types.UID, victims []types.UID, until time.Time, begun bool) {
 	for _, uid := range victims {
 		g, m := v.t.Find(uid)
-		if m == nil || m.Terminating {
-			continue
+		old := v.claims.Of[uid]
+		if m == nil || m.Terminating || old.Begun && v.claims.Claimed(uid, preemptor) {
+			continue // it goes already, and must count as gone even if this preemptor gives its claims up
 		}
-		old, known := v.claims.Of[uid]
-		if old.Begun && v.claims.Claimed(uid, preemptor) {
-			continue // it goes for another, and must count as gone even if this preemptor gives its claims up
-		}
-		if !known || old.Of != g {
+		if old.Of != g {
 			v.claims.CountClaim(old.Of, -1)
 			v.claims.CountClaim(g, 1)
 		}
@@ -128,10 +125,10 @@ func (v *Victims) BeginEviction(preemptor, victim types.UID, plan []types.UID, f
 	if !force && !v.WholeWithout(preemptor, plan) {
 		return false
 	}
-	// The plan is claimed once. A victim that held nothing in the API is given back, and may hold room again.
-	if _, m := v.t.Find(victim); m != nil && !m.Terminating && !v.claims.Of[victim].Begun {
-		v.Claim(preemptor, plan, v.t.Clock.Now().Add(ClaimFor), true)
-	}
+	begins := force && !v.claims.Of[victim].Begun // no plan that is forced was claimed before
+	v.Claim(preemptor, slices.DeleteFunc(slices.Clone(plan), func(uid types.UID) bool {
+		return uid != victim && v.claims.Of[uid].By != preemptor && !begins // it held nothing in the API, and was given back
+	}), v.t.Clock.Now().Add(ClaimFor), true)
 	v.claims.Make(victim)
 	return true
 }

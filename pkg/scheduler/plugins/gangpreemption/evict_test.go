@@ -143,6 +143,7 @@ func TestPlanIsCheckedAgainBeforeItsFirstEviction(t *testing.T) {
 			if test.refused {
 				require.ErrorContains(t, err, "has changed since the victims were chosen")
 				assert.Empty(t, e.evicted)
+				assert.Empty(t, e.tracker.Claims.Of, "its victims stay")
 				return
 			}
 			require.NoError(t, err)
@@ -316,6 +317,18 @@ func TestAVictimThatHeldNothingInTheAPIIsNoVictimAnyMore(t *testing.T) {
 			assert.Equal(t, test.holds, standing.Holding["g0"] != nil)
 		})
 	}
+}
+
+// TestAPlanBeginsWithItsFirstVictim, although that is a pod without a gang. Then no other pod may claim the rest, and give it up.
+func TestAPlanBeginsWithItsFirstVictim(t *testing.T) {
+	e := newEviction()
+	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(1).Obj())
+	e.add(boundMember("g0"), boundMember("g1"))
+	plan := []*corev1.Pod{mustertesting.MakePod("single").UID("single").Node(nodeName(0)).Obj(), e.pods[0]}
+	e.tracker.Victims.ClaimVictims("urgent", uids(plan))
+	require.NoError(t, e.run(10, plan, plan[0]))
+	e.tracker.Victims.ClaimVictims("rival", uids(plan))
+	assert.Equal(t, types.UID("urgent"), e.tracker.Claims.Of["g0"].By)
 }
 
 // TestAPlanThatIsOverClaimsNothing: its victims held nothing in the API. Their gang is as large as before when it is placed again.

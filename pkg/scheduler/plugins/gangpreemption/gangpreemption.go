@@ -152,6 +152,7 @@ func (p *GangPreemption) evictWith(evict upstream.EvictFunc) upstream.EvictFunc 
 		native := preemptor.Type() != string(fwk.PodKeyType)
 		force := upstream.IsCritical(preemptor.Priority()) || native
 		if !p.tracker.Victims.BeginEviction(preemptor.UID(), victim.UID, uids(candidate.Victims().Pods), force) {
+			p.tracker.Victims.DropClaims(preemptor.UID()) // at once, as others count on the plan
 			return false, fmt.Errorf("evicting %s for %s: a gang has changed since the victims were chosen", klog.KObj(victim), klog.KObj(preemptor))
 		}
 		if p.tracker.Victims.HoldsNothingInTheAPI(victim.UID) {
