@@ -76,13 +76,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, handle fwk.Handle) {
 		if shutdown {
 			return
 		}
-		keys := []state.Key{key}
-		for d.t.Dirty.Len() > 0 {
-			if key, shutdown = d.t.Dirty.Get(); shutdown {
-				return
-			}
-			keys = append(keys, key)
-		}
+		keys := d.dueWith(key)
 		var all Actions
 		for _, key := range append(d.Woken(ctx, handle, keys), keys...) {
 			all.Add(d.NextActions(key))
@@ -92,6 +86,18 @@ func (d *Dispatcher) Dispatch(ctx context.Context, handle fwk.Handle) {
 			d.t.Dirty.Done(key)
 		}
 	}
+}
+
+// dueWith are the gangs that are due beside the first. What marks gangs holds the lock, so all that it marks is there.
+func (d *Dispatcher) dueWith(first state.Key) []state.Key {
+	d.t.Lock()
+	defer d.t.Unlock()
+	keys := []state.Key{first}
+	for d.t.Dirty.Len() > 0 {
+		key, _ := d.t.Dirty.Get()
+		keys = append(keys, key)
+	}
+	return keys
 }
 
 // Woken are the gangs that have been woken, if one of those to be looked at has. They are tried in order if they are activated together.

@@ -360,3 +360,31 @@ func TestGangsThatOneEventWakesAreTriedTogether(t *testing.T) {
 	tr.Dirty.ShutDown()
 	<-done
 }
+
+// TestGangsThatAreMarkedTogetherAreTriedTogether: the dispatcher takes the first that is marked while the others still are to be. It was activated
+// alone, and took the room of one before it when a scheduler had just started.
+func TestGangsThatAreMarkedTogetherAreTriedTogether(t *testing.T) {
+	tr, _ := newTestTracker(t)
+	gangOf(tr, "older", 1, 1)
+	gangOf(tr, "younger", 1, 1)
+	toLookAt(tr)
+	queue := &askingQueue{askRest: func() {}, activated: make(chan []string, 10)}
+	done := make(chan struct{})
+	tr.Lock()
+	go func() {
+		defer close(done)
+		dispatch.NewDispatcher(tr).Dispatch(t.Context(), queue)
+	}()
+	tr.Apply(tr.Gangs[keyNamed("younger")], gang.Only(gang.ToLook))
+	require.Eventually(t, func() bool { return tr.Dirty.Len() == 0 }, mustertesting.Timeout, time.Millisecond)
+	tr.Apply(tr.Gangs[keyNamed("older")], gang.Only(gang.ToLook))
+	tr.Unlock()
+	select {
+	case activated := <-queue.activated:
+		assert.Equal(t, []string{"default/older-0", "default/younger-0"}, activated)
+	case <-time.After(mustertesting.Timeout):
+		t.Error("nothing was activated")
+	}
+	tr.Dirty.ShutDown()
+	<-done
+}
