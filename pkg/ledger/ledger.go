@@ -173,6 +173,30 @@ func (l *Ledger) Snapshot() *quota.Tree {
 	return l.tree.Clone()
 }
 
+// Charges are a copy of that tree, and of what each pod is charged in it.
+type Charges struct {
+	*quota.Tree
+	of map[types.UID]entry
+}
+
+// Charges copies the tree of the queues and the charges of pods.
+func (l *Ledger) Charges() Charges {
+	l.lock()
+	defer l.mu.Unlock()
+	return Charges{l.tree.Clone(), maps.Clone(l.charges)}
+}
+
+// Pods lists the pods that are charged, in no particular order.
+func (c Charges) Pods() []types.UID { return slices.Collect(maps.Keys(c.of)) }
+
+// End takes a pod's charge back, if there is one.
+func (c Charges) End(pod types.UID) {
+	if charge, charged := c.of[pod]; charged {
+		delete(c.of, pod)
+		c.Sub(charge.queue, charge.amount)
+	}
+}
+
 // Ratio is how much of its share a queue and its descendants use, with what is assumed for them.
 func (l *Ledger) Ratio(queue string, shares quota.Shares) quota.Ratio {
 	l.lock()

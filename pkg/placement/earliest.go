@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-sched/muster/pkg/resources"
@@ -38,7 +40,7 @@ func (v *view) earliest(p *Problem, before [][]Place) *Places {
 	}
 	later := v.whatIf()
 	ends := v.endings(p, later)
-	room, quota := newRoomCount(later), p.quotaLater()
+	room, quota := newRoomCount(later), v.quotaLater(p)
 	tries, next := 0, 0
 	for i := 0; i < len(ends); {
 		at, lackedQuota := ends[i].at, !quota.Suffices()
@@ -46,7 +48,7 @@ func (v *view) earliest(p *Problem, before [][]Place) *Places {
 			later.end(ends[i])
 			room.count(ends[i].node)
 			if pod := ends[i].pod; pod != nil {
-				quota.End(pod.GetPod())
+				quota.End(pod.GetPod().UID)
 			}
 		}
 		if i < next && i < len(ends) || !room.isEnough() || !quota.Suffices() {
@@ -63,11 +65,23 @@ func (v *view) earliest(p *Problem, before [][]Place) *Places {
 	return nil
 }
 
-func (p *Problem) quotaLater() Quota {
+// quotaLater is the quota of the gang. What pods use that are on no node any more has come free, though the queue may still count it.
+func (v *view) quotaLater(p *Problem) Quota {
 	if p.Quota == nil {
 		return enough{}
 	}
-	return p.Quota()
+	quota, running := p.Quota(), sets.New[types.UID]()
+	for _, info := range v.infos {
+		for _, pod := range info.GetPods() {
+			running.Insert(pod.GetPod().UID)
+		}
+	}
+	for _, pod := range quota.Pods() {
+		if !running.Has(pod) {
+			quota.End(pod)
+		}
+	}
+	return quota
 }
 
 // endings are what ends on the nodes, the first first. Room that is held without an end is not given back. later has the room that is kept for
@@ -98,6 +112,9 @@ func (v *view) endings(p *Problem, later *view) (ends []ending) {
 				ends = append(ends, ending{end, n, pod, freedBy(pod, v.names)})
 			}
 		}
+	}
+	if p.Quota != nil && len(v.nodes) > 0 {
+		ends = append(ends, ending{at: p.Now}) // those on no node any more
 	}
 	slices.SortStableFunc(ends, func(a, b ending) int { return a.at.Compare(b.at) })
 	return ends

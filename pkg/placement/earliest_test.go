@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-sched/muster/pkg/gang"
@@ -201,14 +203,16 @@ func TestAStartThatAwaitsTheOwnQueue(t *testing.T) {
 	}
 }
 
-// slots is the quota of some pods of the own queue. One that ends gives its own back.
+// slots is the quota that pods use. One of the own queue that ends gives its own back.
 type slots struct {
+	used    sets.Set[types.UID]
 	missing int
 	own     bool
 }
 
-func (s *slots) End(p *corev1.Pod) {
-	if p.Labels["queue"] == "own" {
+func (s *slots) Pods() []types.UID { return s.used.UnsortedList() }
+func (s *slots) End(p types.UID) {
+	if strings.HasPrefix(string(p), "own-") {
 		s.missing--
 	}
 }
@@ -217,25 +221,39 @@ func (s *slots) IsOwn() bool    { return s.own }
 
 // TestAStartAwaitsQuotaAndRoom: it is known when both come free. The gang awaits its own queue if that is the last to give its quota back.
 func TestAStartAwaitsQuotaAndRoom(t *testing.T) {
-	own := func(p *corev1.Pod) { p.Labels = map[string]string{"queue": "own"} }
+	own := func(p *corev1.Pod) { p.UID = "own-" + p.UID }
 	for name, c := range map[string]struct {
 		nodes     []fwk.NodeInfo
 		missing   int
 		of        bool // its own queue
 		start     int  // minutes, -1 for none
 		awaitsOwn bool
+		gone      bool // a pod of the own queue is on no node any more, and is counted still
 	}{
-		"room is free now": {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5))), nodeWith("n2")}, 1, true, 5, true},
+		"room is free now": {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5))), nodeWith("n2")}, 1, true, 5, true, false},
 		"the second pod gives enough": {
-			[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5)), running("q", "1", own, endsAfter(8))), nodeWith("n2")}, 2, true, 8, true},
-		"a parent lacks it": {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5))), nodeWith("n2")}, 1, false, 5, false},
-		"room comes last":   {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5)), running("q", "3", endsAfter(9)))}, 1, true, 9, false},
-		"quota comes last":  {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(9)), running("q", "3", endsAfter(5)))}, 1, true, 9, true},
+			[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5)), running("q", "1", own, endsAfter(8))), nodeWith("n2")}, 2, true, 8, true, false},
+		"a parent lacks it": {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5))), nodeWith("n2")}, 1, false, 5, false, false},
+		"room comes last":   {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5)), running("q", "3", endsAfter(9)))}, 1, true, 9, false, false},
+		"quota comes last":  {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(9)), running("q", "3", endsAfter(5)))}, 1, true, 9, true, false},
 		"its end is not known": {
-			[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own), running("q", "1", endsAfter(5))), nodeWith("n2")}, 1, true, -1, false},
+			[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own), running("q", "1", endsAfter(5))), nodeWith("n2")}, 1, true, -1, false, false},
+		"one is on no node any more": {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", endsAfter(5)))}, 1, true, 0, false, true},
+		"that one is not enough":     {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own, endsAfter(5)))}, 2, true, 5, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			problem := &Problem{Members: []*gang.Member{memberFor(running("a", "3"))}, EndOf: endOf, Now: noon, Quota: func() Quota { return &slots{c.missing, c.of} }}
+			used := sets.New[types.UID]()
+			if c.gone {
+				used.Insert("own-gone")
+			}
+			for _, node := range c.nodes {
+				for _, pod := range node.GetPods() {
+					used.Insert(pod.GetPod().UID)
+				}
+			}
+			problem := &Problem{
+				Members: []*gang.Member{memberFor(running("a", "3"))}, EndOf: endOf, Now: noon, Quota: func() Quota { return &slots{used, c.missing, c.of} },
+			}
 			m := &members{classes: [][]*gang.Member{problem.Members}, demands: []Demand{{Requests: problem.Members[0].Requests, Count: 1}}}
 			places := problem.on(t.Context(), &cpuProfile{}, m, c.nodes).earliest(problem, nil)
 			if c.start < 0 {

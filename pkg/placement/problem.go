@@ -75,8 +75,10 @@ type Problem struct {
 
 // Quota counts the quota that comes free for a gang that lacks it now.
 type Quota interface {
+	// Pods are those that use some.
+	Pods() []types.UID
 	// End counts what a pod uses as given back.
-	End(pod *corev1.Pod)
+	End(pod types.UID)
 	// Suffices says whether the gang has quota then.
 	Suffices() bool
 	// IsOwn says whether only the gang's own queue uses what it lacks.
@@ -86,8 +88,11 @@ type Quota interface {
 // enough is the quota of a gang that has it now.
 type enough struct{}
 
+// Pods implements Quota.
+func (enough) Pods() []types.UID { return nil }
+
 // End implements Quota.
-func (enough) End(*corev1.Pod) {}
+func (enough) End(types.UID) {}
 
 // Suffices implements Quota.
 func (enough) Suffices() bool { return true }

@@ -41,7 +41,6 @@ type Nodes[K comparable] struct {
 	since     time.Time        // when the gang began to wait for these nodes
 	chosenAt  time.Time        // when places were chosen last
 	moved     int              // Book.moved then
-	doubted   bool             // no start was found then
 }
 
 // pause is the least time until places are chosen again.
@@ -222,20 +221,13 @@ func (b *Book[K]) replaced(old, next *Nodes[K]) {
 	b.events.QuotaFreed = b.events.QuotaFreed || old != nil && old.Claim.Queue != "" && (later || old.Claim.Queue != next.Claim.Queue || !old.Claim.Want.Equal(next.Claim.Want))
 }
 
-// NoStart notes that no start is known for a gang that gets a reservation only with one. It is looked for again after a while. The reservation that it
-// has stays until none is found a second time. While pods go, a queue may still count what is on no node any more.
+// NoStart notes that no start is known for a gang that gets a reservation only with one. It is looked for again after a while.
 func (b *Book[K]) NoStart(key K, now time.Time) {
 	w := b.gangs[key]
 	if w == nil {
 		return
 	}
 	b.settled(key)
-	if n := b.ReservedFor(key); hasStart(n) && !n.doubted {
-		same := *n
-		same.doubted, same.chosenAt = true, now
-		b.nodes[n.Queue] = &same
-		return
-	}
 	w.outlook.retryAt = now.Add(b.bounds.retryAfter(w.outlook.retries))
 	w.outlook.retries++
 	if b.dropNodes(w); w.lacks != nil {
@@ -248,12 +240,12 @@ func (b *Book[K]) NoStart(key K, now time.Time) {
 func (b *Book[K]) RoomMoved() { b.moved++ }
 
 // isOutdated says whether the places of a reservation are to be chosen again. Without a start, the gang has waited for them for too long. With one,
-// something has changed, or it has passed or was not found again.
+// something has changed, or it has passed.
 func (b *Book[K]) isOutdated(n *Nodes[K], now time.Time) bool {
 	if n.Start.IsZero() {
 		return now.Sub(n.since) >= b.bounds.renewal()
 	}
-	return now.Sub(n.chosenAt) >= startPause && (n.moved != b.moved || n.doubted || !now.Before(n.Start) || b.gangs[n.Key].outlook.isWrong(b.bounds, now))
+	return now.Sub(n.chosenAt) >= startPause && (n.moved != b.moved || !now.Before(n.Start) || b.gangs[n.Key].outlook.isWrong(b.bounds, now))
 }
 
 // BackOff reserves no places for a gang until it is time to look again. The next gang in order has its turn.

@@ -66,43 +66,11 @@ func TestAStartThatIsNotKnownIsLookedForAgain(t *testing.T) {
 	b.Tick(at(30))
 	assert.Equal(t, []string{"g"}, b.TakeEvents().Decide)
 	b.ReserveNodes("g", starting("n", 100), at(30))
-	noStartTwice(b, "g", at(40))
+	b.NoStart("g", at(40))
 	assert.Nil(t, b.ReservedFor("g"))
 	assert.True(t, b.TakeEvents().RoomFreed)
 	s := b.StandingOf("g", at(3600))
 	assert.True(t, s.Choose && !s.OnlyWithStart, "when it is starving it needs no start")
-}
-
-// noStartTwice has no start found for a gang that has one: once, and again.
-func noStartTwice(b *Book[string], key string, now time.Time) {
-	b.NoStart(key, now)
-	b.NoStart(key, now)
-}
-
-// TestAReservationStaysWhileItsStartIsInDoubt: pods go, and the queue still counts what is on no node any more. It is looked at again soon.
-func TestAReservationStaysWhileItsStartIsInDoubt(t *testing.T) {
-	b := withStarts()
-	b.WaitForRoom("g", in("a", 0), nil, at(0))
-	b.ReserveNodes("g", starting("n", 100), at(0))
-	b.TakeEvents()
-	b.Tick(at(9))
-	require.Empty(t, b.TakeEvents().Decide, "nothing has changed")
-	b.NoStart("g", at(10))
-	assert.NotNil(t, b.ReservedFor("g"))
-	assert.False(t, b.TakeEvents().RoomFreed)
-	assert.False(t, b.StandingOf("g", at(14)).Choose)
-	b.Tick(at(14))
-	assert.Empty(t, b.TakeEvents().Decide)
-	assert.True(t, b.StandingOf("g", at(15)).Choose)
-	b.Tick(at(15))
-	assert.Equal(t, []string{"g"}, b.TakeEvents().Decide)
-
-	b.ReserveNodes("g", starting("n", 100), at(15)) // found again
-	b.NoStart("g", at(20))
-	assert.NotNil(t, b.ReservedFor("g"), "the next doubt is the first")
-	b.NoStart("g", at(25))
-	assert.Nil(t, b.ReservedFor("g"))
-	assert.True(t, b.TakeEvents().RoomFreed)
 }
 
 // TestAgainstWhomAStartHolds: who ranks behind and does not end before.
@@ -394,9 +362,8 @@ func TestAStartKeepsQuota(t *testing.T) {
 		change func(b *Book[string])
 		freed  bool
 	}{
-		"its gang starts":        {func(b *Book[string]) { b.Forget("g") }, true},
-		"no start is known":      {func(b *Book[string]) { noStartTwice(b, "g", at(20)) }, true},
-		"no start is found once": {func(b *Book[string]) { b.NoStart("g", at(20)) }, false},
+		"its gang starts":   {func(b *Book[string]) { b.Forget("g") }, true},
+		"no start is known": {func(b *Book[string]) { b.NoStart("g", at(20)) }, true},
 		"it is later": {func(b *Book[string]) {
 			b.ReserveNodes("g", Choice{Amounts: on("n").Amounts, Start: at(200), Claim: want(4)}, at(20))
 		}, true},
@@ -441,7 +408,7 @@ func TestAStartOfAGangThatLacksQuota(t *testing.T) {
 
 	b.WaitForQuota("g", in("a", 10), claimOf("a", 4), lacksCPU, false, at(250))
 	assert.NotNil(t, b.ReservedFor("g"), "the start stays")
-	noStartTwice(b, "g", at(300))
+	b.NoStart("g", at(300))
 	assert.Nil(t, b.ReservedFor("g"))
 	b.Tick(at(300))
 	assert.True(t, isReserved("g", 300), "it has waited for long")

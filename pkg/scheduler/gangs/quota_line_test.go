@@ -522,9 +522,9 @@ func TestAGangThatLacksQuotaMayHaveAStart(t *testing.T) {
 	quota := s.Problem.Quota()
 	assert.True(t, quota.IsOwn())
 	assert.False(t, quota.Suffices())
-	quota.End(other)
+	quota.End(other.UID)
 	assert.False(t, quota.Suffices())
-	quota.End(running)
+	quota.End(running.UID)
 	assert.True(t, quota.Suffices())
 	assert.False(t, s.Problem.Quota().Suffices(), "each search counts anew")
 

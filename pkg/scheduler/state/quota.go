@@ -284,31 +284,22 @@ func (q *Quota) Later(g *gang.Group, wants resources.List, lacks *quota.Shortage
 	ahead, account := q.claimsBefore(g, nil, q.t.PriorityOf(g), claimsOf(g, wants)), g.PodGroup.Account
 	return func() placement.Quota {
 		return &quotaLater{
-			ledger: q.Ledger, tree: q.Ledger.Snapshot(), ahead: ahead, wants: quota.Claim{Queue: account, Want: wants},
-			own: quota.QueueOf(lacks.Queue) == quota.QueueOf(account),
+			Charges: q.Ledger.Charges(), ahead: ahead, wants: quota.Claim{Queue: account, Want: wants}, own: quota.QueueOf(lacks.Queue) == quota.QueueOf(account),
 		}
 	}
 }
 
 // quotaLater implements placement.Quota on a copy of what queues use.
 type quotaLater struct {
-	ledger *ledger.Ledger
-	tree   *quota.Tree
-	ahead  []quota.Claim
-	wants  quota.Claim
-	own    bool
-}
-
-// End implements placement.Quota.
-func (l *quotaLater) End(pod *corev1.Pod) {
-	if queue, amount, charged := l.ledger.Charged(pod.UID); charged {
-		l.tree.Sub(queue, amount)
-	}
+	ledger.Charges
+	ahead []quota.Claim
+	wants quota.Claim
+	own   bool
 }
 
 // Suffices implements placement.Quota.
 func (l *quotaLater) Suffices() bool {
-	return l.tree.Room(l.wants.Queue, l.wants.Want, l.ahead...) == nil
+	return l.Room(l.wants.Queue, l.wants.Want, l.ahead...) == nil
 }
 
 // IsOwn implements placement.Quota.
