@@ -212,7 +212,7 @@ func (d *Dispatcher) actionsFor(g *gang.Group, status gang.Status, now time.Time
 		d.t.WaitList.Sharing.Runs(g)
 		if status.Reason == "" && !g.SurplusOpen {
 			a.Activate = gang.Pods(g.Waiting())
-			g.SurplusOpen = true
+			g.SurplusOpen = g.CountIn(gang.Returning) == 0 // else members are still to wait
 		}
 		return a, e
 	case gang.Attempting:

@@ -62,6 +62,24 @@ func TestOnlyTheStatusAdmitsAPodGroup(t *testing.T) {
 	assert.Empty(t, tr.Gate(own))
 }
 
+// TestAMemberThatReturnsItsRoomToAGangThatRunsIsActivated: the minimum is lowered after an attempt was rolled back. So the gang runs, and the
+// members that wait are activated, before one that is rejected in Permit has given its room back. No event helps that one later.
+func TestAMemberThatReturnsItsRoomToAGangThatRunsIsActivated(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	require.True(t, tr.Fail(memberNamed("m1").Obj()), "no node had room for it")
+	require.Equal(t, gang.RollingBack, phaseOf(tr, theGang))
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+	actions := dispatch.NewDispatcher(tr).NextActions(theGang)
+	require.Equal(t, []string{"m1"}, namesOf(actions.Activate))
+	require.Equal(t, []types.UID{"m0"}, actions.Reject)
+
+	unreserve(tr, memberNamed("m0").Obj())
+	assert.Contains(t, toLookAt(tr), theGang)
+	assert.Contains(t, namesOf(dispatch.NewDispatcher(tr).NextActions(theGang).Activate), "m0")
+	assert.Empty(t, dispatch.NewDispatcher(tr).NextActions(theGang).Activate, "once is enough")
+}
+
 // TestRoomOfAnAttemptThatWasRolledBackIsNoPartOfTheNext: a member could not be placed. It may be back in the queue before the others have
 // lost their room. Decided then, the gang needed a place for that one only, was released, and lost the others.
 func TestRoomOfAnAttemptThatWasRolledBackIsNoPartOfTheNext(t *testing.T) {

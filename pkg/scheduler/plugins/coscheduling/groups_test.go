@@ -114,6 +114,19 @@ func TestASurplusGroupStartsWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+// TestASurplusGroupThatIsLateIsTriedAgain: all of its members are, also the one that has yet to give its room back.
+func TestASurplusGroupThatIsLateIsTriedAgain(t *testing.T) {
+	w := worldOf(t, &network{hyperNodes: []topology.HyperNode{rack("a", 1), rack("b", 1)}})
+	pods := w.groupedGang(2)
+	w.startGroup(t, pods)
+	pod, dispatcher, key := placed(pods[2], w.nodeFor(t, pods[2])), dispatch.NewDispatcher(w.tracker), state.Key{Namespace: pods[2].Namespace, Name: "g"}
+	require.Equal(t, fwk.Wait, w.permit(t, pod))
+	w.clock.Step(testArgs.PermitTimeout.Duration)
+	require.Equal(t, []*corev1.Pod{pods[3]}, dispatcher.NextActions(key).Activate)
+	w.tracker.Unreserve(pod)
+	assert.Contains(t, dispatcher.NextActions(key).Activate, pods[2])
+}
+
 // TestAGroupWaitsForItsPods: the gate is closed to surplus of a group that is not there yet.
 func TestAGroupWaitsForItsPods(t *testing.T) {
 	w := worldOf(t, &network{hyperNodes: []topology.HyperNode{rack("a", 1), rack("b", 1)}})
