@@ -62,8 +62,8 @@ func TestOnlyTheStatusAdmitsAPodGroup(t *testing.T) {
 	assert.Empty(t, tr.Gate(own))
 }
 
-// TestAMemberThatReturnsItsRoomToAGangThatRunsIsActivated: the minimum is lowered after an attempt was rolled back. So the gang runs, and the
-// members that wait are activated, before one that is rejected in Permit has given its room back. No event helps that one later.
+// TestAMemberThatReturnsItsRoomToAGangThatRunsIsActivated: the minimum is lowered after an attempt was rolled back, and the gang runs. The
+// members that wait are activated before one that is rejected in Permit has given its room back. No event helps that one later.
 func TestAMemberThatReturnsItsRoomToAGangThatRunsIsActivated(t *testing.T) {
 	tr := openTracker(t)
 	startAttempt(t, tr, 2)
@@ -128,6 +128,29 @@ func TestANewIncarnationRollsBack(t *testing.T) {
 	tr.SetPod(memberNamed("new").Version(1).Obj())
 	assert.Nil(t, tr.Gangs[theGang].Attempt)
 	assert.Equal(t, []types.UID{"m0"}, dispatch.NewDispatcher(tr).NextActions(theGang).Reject)
+}
+
+// TestAnAttemptThatAMemberLeavesRollsBack: a user writes on a pod in Permit that it is of an earlier incarnation, or of another task. Without
+// it the minimum never gets its room. The attempt would hold what it has for the whole of its time.
+func TestAnAttemptThatAMemberLeavesRollsBack(t *testing.T) {
+	for name, changed := range map[string]*mustertesting.PodWrapper{
+		"earlier incarnation": memberNamed("m0").Task("a").Version(0), "another task": memberNamed("m0").Task("b").Version(1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			group := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+			group.Spec.MinTaskMember = map[string]int32{"a": 2}
+			tr.SetPodGroup(group)
+			pods := []*corev1.Pod{memberNamed("m0").Task("a").Version(1).Obj(), memberNamed("m1").Task("a").Version(1).Obj()}
+			setPods(tr, pods...)
+			begin(t, tr, pods[0], nil)
+			result, _ := permit(tr, pods[0])
+			require.Equal(t, gangs.Wait, result)
+			tr.SetPod(changed.Obj())
+			assert.Nil(t, tr.Gangs[theGang].Attempt)
+			assert.Equal(t, []types.UID{"m0"}, dispatch.NewDispatcher(tr).NextActions(theGang).Reject)
+		})
+	}
 }
 
 func TestAScoutThatIsNotChosenHasTheChosenMembersActivated(t *testing.T) {
