@@ -46,16 +46,15 @@ func (t *store) Enter(pod *corev1.Pod) state.Entry {
 		t.Apply(g, g.TurnAway(m))
 		return state.Entry{Reason: reason}
 	}
+	delete(t.WaitList.Ready, pod.UID) // it is tried now
 	entry := state.Entry{Scout: isScout, Reserved: t.WaitList.AgainstMember(g, pod), Freed: t.WaitList.Held.Freed}
 	if g.Attempt != nil || g.Seated() {
 		entry.Near = t.Topology.limitFor(g, m)
 	}
 	switch {
-	case g.Attempt != nil:
-		if g.Attempt.Exact || g.Attempt.Order != nil {
-			entry.Node = g.Attempt.ToCome[pod.UID]
-		}
-	case g.Seated():
+	case g.Attempt != nil && (g.Attempt.Exact || g.Attempt.Order != nil):
+		entry.Node = g.Attempt.ToCome[pod.UID]
+	case g.Attempt == nil && g.Seated():
 		entry.Holds, entry.Together = t.WaitList.HoldsAgainst(g, pod), t.groupOf(g, m)
 		t.Apply(nil, t.Topology.surplusWaits(g, pod, entry.Near))
 	}

@@ -105,6 +105,23 @@ func TestAPodThatWaitedForItsPodGroupStartsWithIt(t *testing.T) {
 	}
 }
 
+// TestAPodThatIsTriedIsNotTriedAgainForTheQueueIsLate: a tick is earlier. A second activation would look as if a wake-up had been lost: the
+// scheduling queue asks no hints of a pod that is active.
+func TestAPodThatIsTriedIsNotTriedAgainForTheQueueIsLate(t *testing.T) {
+	tr := requiring(t)
+	bare, adopted := singleNamed("p", "q").Obj(), singleNamed("p", "q").Group("g").Obj()
+	tr.SetPod(bare)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	tr.SetPod(adopted)
+	require.Equal(t, gangs.NotSeen, tr.Gate(bare), "the queue's pod is older")
+	actions, _ := dispatch.NewDispatcher(tr).Tick()
+	require.Contains(t, namesOf(actions.Activate), "p")
+	require.Empty(t, tr.Gate(adopted))
+	require.Equal(t, isScout, enter(tr, adopted))
+	refuse(t, tr, adopted, "room")
+	assert.Empty(t, dispatch.NewDispatcher(tr).NextActions(state.ReadyKey).Activate)
+}
+
 // TestASurplusPodThatWaitedForItsPodGroupIsActivated: its gang runs, so that nothing else happens that would have it tried.
 func TestASurplusPodThatWaitedForItsPodGroupIsActivated(t *testing.T) {
 	tr := requiring(t)
