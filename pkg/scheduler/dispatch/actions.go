@@ -53,12 +53,23 @@ func Dispatch(ctx context.Context, handle fwk.Handle, t *gangs.Tracker, tick tim
 	go repairs.Run(ctx)
 	go wait.UntilWithContext(ctx, func(ctx context.Context) {
 		actions, due := d.Tick()
-		d.Apply(ctx, handle, actions)
+		d.Apply(ctx, handle, Actions{Reject: actions.Reject})
+		d.activateWithGangs(actions.Activate)
 		for _, repair := range due {
 			repairs.Queue.Add(repair)
 		}
 	}, tick)
 	d.Dispatch(ctx, handle)
+}
+
+// activateWithGangs has pods activated together with the gangs that are due. One that was alone would be tried before others that rank before it.
+func (d *Dispatcher) activateWithGangs(pods []*corev1.Pod) {
+	d.t.Lock()
+	defer d.t.Unlock()
+	for _, pod := range pods {
+		d.t.WaitList.Ready[pod.UID] = pod
+		d.t.Apply(nil, gang.TriedIn(0))
+	}
 }
 
 // Dispatcher acts on gangs that have changed.

@@ -1,6 +1,7 @@
 package gangs_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -331,6 +336,12 @@ func (q *askingQueue) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	}
 }
 
+func (*askingQueue) ClientSet() kubernetes.Interface { return fake.NewClientset() }
+func (q *askingQueue) SharedInformerFactory() informers.SharedInformerFactory {
+	return informers.NewSharedInformerFactory(q.ClientSet(), 0)
+}
+func (*askingQueue) EventRecorder() events.EventRecorderLogger { return nil }
+
 // TestGangsThatOneEventWakesAreTriedTogether: on a busy machine the older gang was woken after the younger had been activated. The younger
 // took the room.
 func TestGangsThatOneEventWakesAreTriedTogether(t *testing.T) {
@@ -387,4 +398,30 @@ func TestGangsThatAreMarkedTogetherAreTriedTogether(t *testing.T) {
 	}
 	tr.Dirty.ShutDown()
 	<-done
+}
+
+// TestTheProbeIsNotActivatedBeforeGangsThatAreDue: it may be any member, and would be tried before gangs that rank before its own.
+func TestTheProbeIsNotActivatedBeforeGangsThatAreDue(t *testing.T) {
+	for range 20 {
+		tr, _ := newFollower(t)
+		gangOf(tr, "older", 1, 1)
+		gangOf(tr, "younger", 1, 1)
+		toLookAt(tr)
+		queue := &askingQueue{askRest: func() {}, activated: make(chan []string, 10)}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			dispatch.Dispatch(ctx, queue, tr, time.Hour) // its first tick marks both
+		}()
+		select {
+		case activated := <-queue.activated:
+			assert.Equal(t, []string{"default/older-0", "default/younger-0"}, activated)
+		case <-time.After(mustertesting.Timeout):
+			t.Error("nothing was activated")
+		}
+		stop()
+		tr.Dirty.ShutDown()
+		<-done
+	}
 }
