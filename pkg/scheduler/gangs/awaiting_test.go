@@ -105,7 +105,7 @@ func TestAPodThatWaitedForItsPodGroupStartsWithIt(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsTriedIsNotTriedAgainForTheQueueIsLate: a tick is earlier. A second activation would look as if a wake-up had been lost: the
+// TestAPodThatIsTriedIsNotTriedAgainForTheQueueIsLate: a tick is earlier. A second activation would look as if a wake-up had been lost. For the
 // scheduling queue asks no hints of a pod that is active.
 func TestAPodThatIsTriedIsNotTriedAgainForTheQueueIsLate(t *testing.T) {
 	tr := requiring(t)
