@@ -43,15 +43,15 @@ func (v *view) earliest(p *Problem, before [][]Place) *Places {
 	room, quota := newRoomCount(later), v.quotaLater(p)
 	tries, next := 0, 0
 	for i := 0; i < len(ends); {
-		at, lackedQuota := ends[i].at, !quota.Suffices()
+		at, lackedQuota := ends[i].at, quota != nil && !quota.Suffices()
 		for ; i < len(ends) && ends[i].at.Equal(at); i++ {
 			later.end(ends[i])
 			room.count(ends[i].node)
-			if pod := ends[i].pod; pod != nil {
+			if pod := ends[i].pod; pod != nil && quota != nil {
 				quota.End(pod.GetPod().UID)
 			}
 		}
-		if i < next && i < len(ends) || !room.isEnough() || !quota.Suffices() {
+		if i < next && i < len(ends) || !room.isEnough() || quota != nil && !quota.Suffices() {
 			continue
 		}
 		if places, ok := v.placesIn(later, nil, before); ok {
@@ -65,10 +65,10 @@ func (v *view) earliest(p *Problem, before [][]Place) *Places {
 	return nil
 }
 
-// quotaLater is the quota of the gang. What pods use that are on no node any more has come free, though the queue may still count it.
+// quotaLater is the quota of the gang, nil if it has some now. What pods use that are on no node any more has come free, though the queue may still count it.
 func (v *view) quotaLater(p *Problem) Quota {
 	if p.Quota == nil {
-		return enough{}
+		return nil
 	}
 	quota, running := p.Quota(), sets.New[types.UID]()
 	for _, info := range v.infos {

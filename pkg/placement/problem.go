@@ -85,21 +85,6 @@ type Quota interface {
 	IsOwn() bool
 }
 
-// enough is the quota of a gang that has it now.
-type enough struct{}
-
-// Pods implements Quota.
-func (enough) Pods() []types.UID { return nil }
-
-// End implements Quota.
-func (enough) End(types.UID) {}
-
-// Suffices implements Quota.
-func (enough) Suffices() bool { return true }
-
-// IsOwn implements Quota.
-func (enough) IsOwn() bool { return false }
-
 // Kept is a reservation of another gang that has a start.
 type Kept struct {
 	// Amounts is the reserved room on each node.

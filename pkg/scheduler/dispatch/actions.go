@@ -87,8 +87,8 @@ func (d *Dispatcher) Dispatch(ctx context.Context, handle fwk.Handle) {
 		if shutdown {
 			return
 		}
-		keys := d.dueWith(key)
 		var all Actions
+		keys := d.dueWith(key)
 		for _, key := range append(d.Woken(ctx, handle, keys), keys...) {
 			all.Add(d.NextActions(key))
 		}
@@ -114,7 +114,10 @@ func (d *Dispatcher) dueWith(first state.Key) []state.Key {
 // Woken are the gangs that have been woken, if one of those to be looked at has. They are tried in order if they are activated together.
 // The scheduling queue holds its lock while it asks the hints of all scouts about an event. So all have been asked when its lock is free.
 func (d *Dispatcher) Woken(ctx context.Context, handle fwk.Handle, keys []state.Key) []state.Key {
-	if !d.isAnyWoken(keys) {
+	d.t.Lock()
+	isAny := slices.ContainsFunc(keys, d.t.Woken.Has)
+	d.t.Unlock()
+	if !isAny {
 		return nil
 	}
 	handle.Activate(klog.FromContext(ctx), nil)
@@ -123,12 +126,6 @@ func (d *Dispatcher) Woken(ctx context.Context, handle fwk.Handle, keys []state.
 	woken := d.t.Woken.Delete(keys...).UnsortedList()
 	d.t.Woken.Clear()
 	return woken
-}
-
-func (d *Dispatcher) isAnyWoken(keys []state.Key) bool {
-	d.t.Lock()
-	defer d.t.Unlock()
-	return slices.ContainsFunc(keys, d.t.Woken.Has)
 }
 
 // Apply carries actions out. It takes the scheduling queue's lock, so the tracker must not be locked.

@@ -31,24 +31,17 @@ func (v *Victims) CommitSeat(s *PodSearch, found *placement.Seat) (node string, 
 
 // seatPod begins the seat of a pod.
 func (v *Victims) seatPod(s *PodSearch, found *placement.Seat, now time.Time) bool {
-	made, evictions := v.NewSeat(found, &s.Claimant, now)
-	victims := make([]types.UID, len(evictions))
-	for i := range evictions {
-		victims[i] = evictions[i].UID
-	}
-	if !v.WholeWithout(s.pod.UID, victims) {
+	made, victims := v.NewSeat(found, &s.Claimant, "pod", now)
+	if made == nil {
 		return false
 	}
-	made.Message = WaitingFor(len(victims), "pod")
 	seat := &state.PodSeat{
 		Seat: made, Pod: s.pod, Account: s.Claimant.Account, Node: found.Places[s.pod.UID], Requests: s.Claimant.Wants, Priority: s.Claimant.Priority,
 	}
 	v.waits.PodSeats[s.pod.UID] = seat
 	v.Quota.AssumeSeat(seat)
-	v.Claim(s.pod.UID, victims, made.Until, false)
-	for _, eviction := range evictions {
-		v.Evictions.Begin(s.pod.UID, seat.Node, eviction.Pod)
-		v.Repairs.Add(eviction.Repair)
+	for _, victim := range victims {
+		v.Evictions.Begin(s.pod.UID, seat.Node, victim)
 	}
 	if made.Leaving.Len() == 0 {
 		v.t.Apply(nil, v.usePodSeat(seat, now))

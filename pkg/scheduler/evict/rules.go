@@ -14,12 +14,6 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
-// PodEviction is the repair that evicts a pod, and the pod.
-type PodEviction struct {
-	Repair
-	Pod *corev1.Pod
-}
-
 // evictionFor is the eviction of one of a victim's pods for a claimant.
 func evictionFor(c *Claimant, v *placement.Victim, pod *corev1.Pod) Repair {
 	e := Repair{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Kind: MakeRoom, By: c.UID, Reason: gangmetrics.Preempted}

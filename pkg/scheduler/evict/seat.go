@@ -22,10 +22,12 @@ import (
 // again: the API server may need minutes for thousands of evictions.
 const GoneWithin = 30 * time.Second
 
-// NewSeat is the seat that evictions make for a claimant, and the evictions. The seat does not wait for pods that have gone since the
-// search.
-func (v *Victims) NewSeat(found *placement.Seat, c *Claimant, now time.Time) (made *gang.Seat, evictions []PodEviction) {
+// NewSeat has pods evicted for a claimant, which is a gang or a pod. It returns the seat that this makes, and the victims. The seat does not wait
+// for pods that have gone since the search. It returns nil, and evicts nothing, if some gang would be left below its minimum.
+func (v *Victims) NewSeat(found *placement.Seat, c *Claimant, kind string, now time.Time) (made *gang.Seat, victims []*corev1.Pod) {
 	made = &gang.Seat{Leaving: sets.New[types.UID]()}
+	var uids []types.UID
+	var evictions []Repair
 	for _, victim := range found.Victims {
 		for _, pod := range victim.AllPods() {
 			if v.t.Known(pod) == nil {
@@ -38,17 +40,24 @@ func (v *Victims) NewSeat(found *placement.Seat, c *Claimant, now time.Time) (ma
 			}
 			made.Within = max(made.Within, grace)
 			if victim.Rule != quota.NotAllowed {
-				evictions = append(evictions, PodEviction{evictionFor(c, victim, pod), pod})
+				victims, uids, evictions = append(victims, pod), append(uids, pod.UID), append(evictions, evictionFor(c, victim, pod))
 			}
 		}
 	}
+	if !v.WholeWithout(c.UID, uids) {
+		return nil, nil
+	}
 	made.Within += GoneWithin
-	made.Until = now.Add(made.Within)
-	return made, evictions
+	made.Until, made.Message = now.Add(made.Within), waitingFor(len(victims), kind)
+	v.Claim(c.UID, uids, made.Until, false)
+	for _, eviction := range evictions {
+		v.Repairs.Add(eviction)
+	}
+	return made, victims
 }
 
-// WaitingFor says what a gang or a pod waits for.
-func WaitingFor(victims int, who string) string {
+// waitingFor says what a gang or a pod waits for.
+func waitingFor(victims int, who string) string {
 	if victims == 1 {
 		return "waiting until 1 pod has gone that was evicted for the " + who
 	}

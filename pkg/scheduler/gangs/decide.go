@@ -356,13 +356,8 @@ func (c *Decisions) evict(g *gang.Group, s *Snapshot, d *placement.Decision) boo
 	now := c.t.Clock.Now()
 	claimant := s.Claimant()
 	claimant.UID = g.PodGroup.UID
-	made, evictions := c.t.Victims.NewSeat(d.Seat, claimant, now)
-	victims := make([]types.UID, len(evictions))
-	for i := range evictions {
-		victims[i] = evictions[i].UID
-	}
-	made.Message = evict.WaitingFor(len(victims), "gang")
-	if !c.t.Victims.WholeWithout(g.PodGroup.UID, victims) {
+	made, _ := c.t.Victims.NewSeat(d.Seat, claimant, "gang", now)
+	if made == nil {
 		return false
 	}
 	yes := *d
@@ -370,10 +365,6 @@ func (c *Decisions) evict(g *gang.Group, s *Snapshot, d *placement.Decision) boo
 	_, e := c.begin(g, s, &yes)
 	g.Attempt.Seat, g.Attempt.Exact = made, true
 	g.Attempt.Deadline = made.Until.Add(c.t.Settings.Args.PermitTimeout.Duration)
-	c.t.Victims.Claim(g.PodGroup.UID, victims, made.Until, false)
-	for _, eviction := range evictions {
-		c.t.Victims.Repairs.Add(eviction.Repair)
-	}
 	c.observeDecision(s, gangmetrics.LevelNone, gangmetrics.ResultEvicting)
 	e.Add(gang.LookIn(made.Until.Sub(now)))
 	if made.Leaving.Len() == 0 {

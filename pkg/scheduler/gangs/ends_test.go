@@ -163,7 +163,7 @@ func TestWhoIsLetPastAStart(t *testing.T) {
 		"one whose estimate is absurd": {estimated(singleNamed("e", "").Obj(), "87600h"), false},
 	} {
 		c.pod.CreationTimestamp = metav1.NewTime(clock.Now())
-		assert.Equal(t, c.past, tr.WaitList.ReservedAgainst(c.pod) == nil, name)
+		assert.Equal(t, c.past, reservedAgainst(tr, c.pod) == nil, name)
 	}
 	for name, c := range map[string]struct {
 		runtime string

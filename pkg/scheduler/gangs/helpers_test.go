@@ -262,3 +262,9 @@ func counting(t testing.TB, counter metrics.Registerable) func() float64 {
 		return sum
 	}
 }
+
+// reservedAgainst is what is reserved on nodes against a pod, nil if nothing is.
+func reservedAgainst(tr *gangs.Tracker, pod *corev1.Pod) state.Kept {
+	g, _ := tr.Find(pod.UID)
+	return tr.WaitList.AgainstMember(g, pod)
+}

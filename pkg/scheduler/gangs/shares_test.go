@@ -55,7 +55,7 @@ func TestNoReservationKeepsRoomFromAShare(t *testing.T) {
 		"a pod without a queue":            {"", "1", false},
 	} {
 		pod := q.single(c.queue, "cpu", c.cpu, 0)
-		assert.Equal(t, c.passes, q.WaitList.ReservedAgainst(pod) == nil, name)
+		assert.Equal(t, c.passes, reservedAgainst(q.Tracker, pod) == nil, name)
 	}
 	for name, passes := range map[string]bool{"big": true, "borrower": false} {
 		g := q.gang("of-"+name, name, 2)
@@ -64,7 +64,7 @@ func TestNoReservationKeepsRoomFromAShare(t *testing.T) {
 		assert.Equal(t, passes, len(s.Problem.Held) == 0, name)
 		_, ok := q.Decisions.Commit(s, &placement.Decision{Feasibility: placement.Possible, Members: s.Problem.Members, Places: map[types.UID]string{}})
 		require.True(t, ok)
-		assert.Equal(t, passes, q.WaitList.ReservedAgainst(g.Waiting()[0].Pod) == nil, name)
+		assert.Equal(t, passes, reservedAgainst(q.Tracker, g.Waiting()[0].Pod) == nil, name)
 	}
 }
 
@@ -121,7 +121,7 @@ func (q *quotaTest) reserveOn(g *gang.Group, node string) (asked bool) {
 
 // isBarred says whether room is reserved against a pod of a queue.
 func (q *quotaTest) isBarred(queue string) bool {
-	return q.WaitList.ReservedAgainst(q.single(queue, "cpu", "1", 0)) != nil
+	return reservedAgainst(q.Tracker, q.single(queue, "cpu", "1", 0)) != nil
 }
 
 // TestAStuckGangTakesTurnsWithOtherQueues: an older gang of a third tenant never starts, and small pods bypass a large gang.
@@ -135,11 +135,11 @@ func TestAStuckGangTakesTurnsWithOtherQueues(t *testing.T) {
 	require.True(t, q.reserveOn(large, "m"), "each queue has a reservation")
 	barred := func() []bool { return []bool{q.isBarred("other"), q.isBarred("a"), q.isBarred("b"), q.isBarred("")} }
 	require.Equal(t, []bool{true, true, true, true}, barred())
-	require.Equal(t, []string{"n"}, nodesOf(q.WaitList.ReservedAgainst(q.single("b", "cpu", "1", 0))), "the older one goes first")
+	require.Equal(t, []string{"n"}, nodesOf(reservedAgainst(q.Tracker, q.single("b", "cpu", "1", 0))), "the older one goes first")
 	q.clock.Step(4 * time.Minute)
 	dispatch.NewDispatcher(q.Tracker).Tick()
-	assert.Equal(t, []string{"m"}, nodesOf(q.WaitList.ReservedAgainst(q.single("b", "cpu", "1", 0))), "its turn is over")
-	assert.Equal(t, []string{"m", "n"}, nodesOf(q.WaitList.ReservedAgainst(q.single("other", "cpu", "1", 0))), "its own queue leaves both alone")
+	assert.Equal(t, []string{"m"}, nodesOf(reservedAgainst(q.Tracker, q.single("b", "cpu", "1", 0))), "its turn is over")
+	assert.Equal(t, []string{"m", "n"}, nodesOf(reservedAgainst(q.Tracker, q.single("other", "cpu", "1", 0))), "its own queue leaves both alone")
 	s := q.decide(stuck)
 	assert.Equal(t, []string{"m"}, slices.Sorted(maps.Keys(s.Problem.Held)))
 }

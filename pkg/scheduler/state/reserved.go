@@ -140,14 +140,6 @@ func (w *WaitList) ReservedFrom(g *gang.Group, wants resources.List) []*Reserved
 	})
 }
 
-// ReservedAgainst returns what is reserved on nodes against a pod, nil if nothing is.
-func (w *WaitList) ReservedAgainst(pod *corev1.Pod) Kept {
-	w.t.Lock()
-	defer w.t.Unlock()
-	g, _ := w.t.Find(pod.UID)
-	return w.AgainstMember(g, pod)
-}
-
 // WaitForReserved notes that a pod found no node because of what is reserved, or needed by a waiting gang. It is activated when that changes.
 func (w *WaitList) WaitForReserved(pod *corev1.Pod, entry Entry) {
 	w.t.Lock()

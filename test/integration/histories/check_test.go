@@ -324,7 +324,10 @@ func (v view) promisedTo(name string) int64 {
 // fits says whether n pods like one fit, all at once, beside what is reserved against it.
 func (w *world) fits(v view, pod *corev1.Pod, n int, left int64) bool {
 	cpu := cpuOf(pod).Value()
-	kept := w.process.tracker.WaitList.ReservedAgainst(pod)
+	w.process.tracker.Lock()
+	g, _ := w.process.tracker.Find(pod.UID)
+	kept := w.process.tracker.WaitList.AgainstMember(g, pod)
+	w.process.tracker.Unlock()
 	for _, reserved := range kept {
 		partial := v.groups[reserved.Key.Name]
 		if members := v.members(reserved.Key.Name); partial == nil || len(own(partial, members)) == 0 || v.missing(partial, bound(members)) == 0 {

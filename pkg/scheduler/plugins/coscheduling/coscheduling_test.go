@@ -336,7 +336,7 @@ func TestAGangThatAsksForMoreThanCanBeCountedIsNotPlaced(t *testing.T) {
 			_, _, status := w.preFilter(t, pods[0])
 			assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
 			assert.Equal(t, "the gang asks for 4611686018427387904m or more of cpu, which no cluster has", status.Message())
-			assert.Nil(t, w.tracker.WaitList.ReservedAgainst(mustertesting.MakePod("other").UID("other").Obj()))
+			assert.Nil(t, w.tracker.LimitsOf(mustertesting.MakePod("other").UID("other").Obj()).Reserved)
 		}
 	}
 }
