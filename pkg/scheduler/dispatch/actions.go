@@ -87,8 +87,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, handle fwk.Handle) {
 		if shutdown {
 			return
 		}
-		var all Actions
-		keys := d.dueWith(key)
+		keys, all := d.dueWith(key), Actions{}
 		for _, key := range append(d.Woken(ctx, handle, keys), keys...) {
 			all.Add(d.NextActions(key))
 		}

@@ -38,9 +38,9 @@ func (t *store) Enter(pod *corev1.Pod) state.Entry {
 	reason, isScout := t.closedTo(key, m.Pod)
 	if isScout {
 		t.CallScout(g, m)
-	}
-	if t.Leadership.EndProbe(pod.UID) && isScout {
-		reason = outOfTurn
+		if t.Leadership.EndProbe(pod.UID) {
+			reason = outOfTurn
+		}
 	}
 	if reason != "" {
 		t.Apply(g, g.TurnAway(m))

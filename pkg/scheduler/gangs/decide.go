@@ -353,10 +353,9 @@ func (c *Decisions) observeDecision(s *Snapshot, level, result string) {
 // evict has pods evicted for a gang and begins its attempt. It returns false, and does nothing, if some other gang would be left below its
 // minimum.
 func (c *Decisions) evict(g *gang.Group, s *Snapshot, d *placement.Decision) bool {
-	now := c.t.Clock.Now()
 	claimant := s.Claimant()
 	claimant.UID = g.PodGroup.UID
-	made, _ := c.t.Victims.NewSeat(d.Seat, claimant, "gang", now)
+	made, _ := c.t.Victims.NewSeat(d.Seat, claimant, "gang", c.t.Clock.Now())
 	if made == nil {
 		return false
 	}
@@ -366,7 +365,7 @@ func (c *Decisions) evict(g *gang.Group, s *Snapshot, d *placement.Decision) boo
 	g.Attempt.Seat, g.Attempt.Exact = made, true
 	g.Attempt.Deadline = made.Until.Add(c.t.Settings.Args.PermitTimeout.Duration)
 	c.observeDecision(s, gangmetrics.LevelNone, gangmetrics.ResultEvicting)
-	e.Add(gang.LookIn(made.Until.Sub(now)))
+	e.Add(gang.LookIn(made.Within))
 	if made.Leaving.Len() == 0 {
 		e.Add(gang.Only(gang.ToLook))
 	}

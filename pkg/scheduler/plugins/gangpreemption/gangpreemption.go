@@ -172,9 +172,7 @@ func (p *GangPreemption) evictWith(evict upstream.EvictFunc) upstream.EvictFunc 
 			p.tracker.Victims.Evicted(victim, gangmetrics.Preempted)
 		} else {
 			p.tracker.Victims.DropClaims(preemptor.UID(), victim.UID)
-			if !native {
-				p.tracker.Evictions.Cancel(preemptor.UID())
-			}
+			p.tracker.Evictions.Cancel(preemptor.UID()) // of none, for a native group
 		}
 		return inMemory || known.Spec.NodeName == "", err // no event about nodes tells that a pod without one is gone
 	}
