@@ -65,7 +65,7 @@ func (v *view) earliest(p *Problem, before [][]Place) *Places {
 	return nil
 }
 
-// quotaLater is the quota of the gang, nil if it has some now. What pods use that are on no node any more has come free, though the queue may still count it.
+// quotaLater is the quota of the gang, nil if it has some now. Pods that are on no node any more have given theirs back, though the queue may still count it.
 func (v *view) quotaLater(p *Problem) Quota {
 	if p.Quota == nil {
 		return nil

@@ -98,7 +98,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, handle fwk.Handle) {
 	}
 }
 
-// dueWith are the gangs that are due beside the first. What marks gangs holds the lock, so all that it marks is there.
+// dueWith are the gangs that are due beside the first. Gangs are marked under the lock, so all that one event has marked are there.
 func (d *Dispatcher) dueWith(first state.Key) []state.Key {
 	d.t.Lock()
 	defer d.t.Unlock()
