@@ -173,7 +173,7 @@ func (l *Ledger) Snapshot() *quota.Tree {
 	return l.tree.Clone()
 }
 
-// Charges are a copy of that tree, and of what each pod is charged in it.
+// Charges are a copy of the tree, and of what each pod is charged in it.
 type Charges struct {
 	*quota.Tree
 	of map[types.UID]entry

@@ -15,11 +15,12 @@ import (
 // maxStarts is the number of ends after which a placement is tried each time. After that, twice as many ends are skipped from one try to the next.
 const maxStarts = 8
 
-// ending is a pod on a node that is expected to end, or a reservation whose gang will have ended.
+// ending is a pod on a node that is expected to end, or a reservation whose gang will have ended. It may also be the end of pods that are on no node
+// any more.
 type ending struct {
 	at    time.Time
 	node  int
-	pod   fwk.PodInfo // nil for a reservation
+	pod   fwk.PodInfo // nil for the others
 	frees resources.List
 }
 

@@ -75,7 +75,7 @@ type Problem struct {
 
 // Quota counts the quota that comes free for a gang that lacks it now.
 type Quota interface {
-	// Pods are those that use some.
+	// Pods lists the pods that use quota.
 	Pods() []types.UID
 	// End counts what a pod uses as given back.
 	End(pod types.UID)

@@ -133,7 +133,7 @@ type Book[K comparable] struct {
 	nodes   map[string]*Nodes[K] // queue -> places that are reserved for its first gang
 	version int                  // of the amounts in nodes
 	turns   turns[K]
-	moved   int // how often what runs on nodes has changed, for reservations with a start
+	moved   int // how often pods have ended or started, for reservations with a start
 	events  Events[K]
 }
 

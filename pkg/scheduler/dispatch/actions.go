@@ -62,14 +62,14 @@ func Dispatch(ctx context.Context, handle fwk.Handle, t *gangs.Tracker, tick tim
 	d.Dispatch(ctx, handle)
 }
 
-// activateWithGangs has pods activated together with the gangs that are due. One that was alone would be tried before others that rank before it.
+// activateWithGangs has pods activated together with the gangs that are due. A pod that is activated alone would be tried before others that rank before it.
 func (d *Dispatcher) activateWithGangs(pods []*corev1.Pod) {
 	d.t.Lock()
 	defer d.t.Unlock()
 	for _, pod := range pods {
 		d.t.WaitList.Ready[pod.UID] = pod
-		d.t.Apply(nil, gang.TriedIn(0))
 	}
+	d.t.Apply(nil, gang.TriedIn(0))
 }
 
 // Dispatcher acts on gangs that have changed.

@@ -31,7 +31,7 @@ func (v *Victims) CommitSeat(s *PodSearch, found *placement.Seat) (node string, 
 
 // seatPod begins the seat of a pod.
 func (v *Victims) seatPod(s *PodSearch, found *placement.Seat, now time.Time) bool {
-	made, victims := v.NewSeat(found, &s.Claimant, "pod", now)
+	made, victims := v.MakeSeat(found, &s.Claimant, "pod", now)
 	if made == nil {
 		return false
 	}

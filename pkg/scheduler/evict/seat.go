@@ -22,9 +22,9 @@ import (
 // again: the API server may need minutes for thousands of evictions.
 const GoneWithin = 30 * time.Second
 
-// NewSeat has pods evicted for a claimant, which is a gang or a pod. It returns the seat that this makes, and the victims. The seat does not wait
+// MakeSeat has pods evicted for a claimant, which is a gang or a pod. It returns the seat that this makes, and the victims. The seat does not wait
 // for pods that have gone since the search. It returns nil, and evicts nothing, if some gang would be left below its minimum.
-func (v *Victims) NewSeat(found *placement.Seat, c *Claimant, kind string, now time.Time) (made *gang.Seat, victims []*corev1.Pod) {
+func (v *Victims) MakeSeat(found *placement.Seat, c *Claimant, kind string, now time.Time) (made *gang.Seat, victims []*corev1.Pod) {
 	made = &gang.Seat{Leaving: sets.New[types.UID]()}
 	var uids []types.UID
 	var evictions []Repair

@@ -117,17 +117,23 @@ func (v *Victims) Claim(preemptor types.UID, victims []types.UID, until time.Tim
 }
 
 // BeginEviction is asked before each eviction of a plan, and says whether it may be made. No gang may be left between one member and its
-// minimum. All victims of a plan that has begun count as gone. So it is carried through, as half of it would be worse. A preemptor may have
-// several plans at once. Upstream tries it again when the last victim of one is seen to go. With force no eviction is refused.
+// minimum. All victims of a plan that has begun count as gone, and only the victim's own gang is checked. So the plan is carried through, as half
+// of it would be worse. A preemptor may have several plans at once. Upstream tries it again when the last victim of one is seen to go. With
+// force no eviction is refused.
 func (v *Victims) BeginEviction(preemptor, victim types.UID, plan []types.UID, force bool) bool {
 	v.t.Lock()
 	defer v.t.Unlock()
-	if !force && !v.WholeWithout(preemptor, plan) {
+	g, checked := v.t.Members[victim], plan
+	hasBegun := slices.ContainsFunc(plan, func(uid types.UID) bool { return v.claims.Of[uid].By == preemptor && v.claims.Of[uid].Begun })
+	if hasBegun {
+		checked = slices.DeleteFunc(slices.Clone(plan), func(uid types.UID) bool { return v.t.Members[uid] != g })
+	}
+	if !force && !v.WholeWithout(preemptor, checked) {
 		return false
 	}
-	begins := force && !v.claims.Of[victim].Begun // no plan that is forced was claimed before
+	isNew := force && g != nil && !hasBegun // not all plans that are forced were claimed
 	v.Claim(preemptor, slices.DeleteFunc(slices.Clone(plan), func(uid types.UID) bool {
-		return uid != victim && v.claims.Of[uid].By != preemptor && !begins // it held nothing in the API, and was given back
+		return uid != victim && v.claims.Of[uid].By != preemptor && !isNew // it held nothing in the API, and was given back
 	}), v.t.Clock.Now().Add(ClaimFor), true)
 	v.claims.Make(victim)
 	return true

@@ -36,9 +36,10 @@ func (t *store) Enter(pod *corev1.Pod) state.Entry {
 		g.Scout.UID = state.NoUID // the first of the scouts that comes is it
 	}
 	reason, isScout := t.closedTo(key, m.Pod)
+	wasProbe := t.Leadership.EndProbe(pod.UID)
 	if isScout {
 		t.CallScout(g, m)
-		if t.Leadership.EndProbe(pod.UID) {
+		if wasProbe {
 			reason = outOfTurn
 		}
 	}

@@ -105,9 +105,9 @@ func TestAPodThatWaitedForItsPodGroupStartsWithIt(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsTriedIsNotTriedAgainForTheQueueIsLate: a tick is earlier. A second activation would look as if a wake-up had been lost. For the
+// TestAPodThatIsTriedIsNotTriedAgainBecauseTheQueueIsLate: a tick may come before the pause is over. A second activation would look as if a wake-up had been lost. For the
 // scheduling queue asks no hints of a pod that is active.
-func TestAPodThatIsTriedIsNotTriedAgainForTheQueueIsLate(t *testing.T) {
+func TestAPodThatIsTriedIsNotTriedAgainBecauseTheQueueIsLate(t *testing.T) {
 	tr := requiring(t)
 	bare, adopted := singleNamed("p", "q").Obj(), singleNamed("p", "q").Group("g").Obj()
 	tr.SetPod(bare)

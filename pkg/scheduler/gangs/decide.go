@@ -355,7 +355,7 @@ func (c *Decisions) observeDecision(s *Snapshot, level, result string) {
 func (c *Decisions) evict(g *gang.Group, s *Snapshot, d *placement.Decision) bool {
 	claimant := s.Claimant()
 	claimant.UID = g.PodGroup.UID
-	made, _ := c.t.Victims.NewSeat(d.Seat, claimant, "gang", c.t.Clock.Now())
+	made, _ := c.t.Victims.MakeSeat(d.Seat, claimant, "gang", c.t.Clock.Now())
 	if made == nil {
 		return false
 	}

@@ -196,6 +196,13 @@ func TestTheProbeIsNotDecidedInTheCycleThatBegins(t *testing.T) {
 	assert.Contains(t, activate, "held-0")
 	assert.Equal(t, isScout, enter(tr, first[0]))
 	assert.Equal(t, isScout, enter(tr, held[0]), "once is enough")
+
+	tr, _ = newFollower(t)
+	held = gangOf(tr, "held", 2, 1)
+	require.Equal(t, []string{"held-0"}, passing(tr, held...))
+	require.Equal(t, isHeld, enter(tr, held[0]))
+	held = gangOf(tr, "held", 2, 2)
+	assert.Equal(t, isScout, enter(tr, held[0]), "its first cycle has decided nothing already")
 }
 
 func TestAllGangsAreLookedAtWhenThisProcessBeginsToLead(t *testing.T) {

@@ -71,6 +71,34 @@ func TestAPodThatWasEvictedIsGone(t *testing.T) {
 	assert.False(t, tr.Victims.BeginEviction("a", "g0", []types.UID{"g0", "g1"}, false), "the same, with a pod that is gone")
 }
 
+// TestAPlanThatHasBegunIsNotEndedByAnotherGang: a victim was given back in memory, and its gang needs it now. The other gang goes whole, as planned.
+func TestAPlanThatHasBegunIsNotEndedByAnotherGang(t *testing.T) {
+	tr, _, _ := trackerWithGang(t, 2, 3)
+	tr.SetPodGroup(mustertesting.MakePodGroup("h").UID("h").MinMember(2).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
+	for _, name := range []string{"h0", "h1"} {
+		tr.SetPod(mustertesting.MakePod(name).UID(name).Group("h").Node("node").Obj())
+	}
+	plan := []types.UID{"g0", "h0", "h1"}
+	tr.Victims.ClaimVictims("a", plan)
+	require.True(t, tr.Victims.BeginEviction("a", "g0", plan, false))
+	tr.Victims.DropClaims("a", "g0") // it held nothing in the API
+	tr.DeletePod(memberNamed("g1").Node("node").Obj())
+	require.True(t, tr.Victims.BeginEviction("a", "h0", plan, false))
+	assert.True(t, tr.Victims.BeginEviction("a", "h1", plan, false), "h0 would be left alone")
+	assert.False(t, tr.Victims.BeginEviction("a", "g0", plan, false), "one would be left")
+}
+
+// TestWhatAForcedPlanGaveBackIsNotClaimedAgain when the turn of a pod without a gang comes: such a pod has no claim.
+func TestWhatAForcedPlanGaveBackIsNotClaimedAgain(t *testing.T) {
+	tr, _, _ := trackerWithGang(t, 2, 3)
+	plan := []types.UID{"g0", "single"}
+	tr.Victims.ClaimVictims("critical", plan)
+	require.True(t, tr.Victims.BeginEviction("critical", "g0", plan, true))
+	tr.Victims.DropClaims("critical", "g0")
+	require.True(t, tr.Victims.BeginEviction("critical", "single", plan, true))
+	assert.Contains(t, tr.Victims.Standing(theGang).Holding, types.UID("g0"))
+}
+
 func TestClaimsEndWithTheirPods(t *testing.T) {
 	tr, _, _ := trackerWithGang(t, 2, 3)
 	tr.Victims.ClaimVictims("a", []types.UID{"g0", "g1", "unknown"})

@@ -16,10 +16,6 @@ type Claims struct {
 	OnGang map[*gang.Group]int // how many of them are of each gang
 }
 
-func newClaims(c clock.Clock) *Claims {
-	return &Claims{clock: c, Of: map[types.UID]Claim{}, OnGang: map[*gang.Group]int{}}
-}
-
 // Claim marks a member that a preemptor is about to have evicted.
 type Claim struct {
 	By    types.UID
@@ -29,8 +25,8 @@ type Claim struct {
 	Made  bool // the pod's own eviction goes on, or the API server has taken it. The informer has yet to show it
 }
 
-// Holding are the members that hold room. It leaves out members that were evicted, or that another preemptor than the given one is about to
-// have evicted. The preemptor is "" for none.
+// Holding are the members that hold room, without those whose eviction has begun. Nor are those in it that another preemptor is about
+// to have evicted. The given preemptor is "" for none.
 func (c *Claims) Holding(g *gang.Group, but types.UID) []*gang.Member {
 	var members []*gang.Member
 	for _, m := range g.Members() {

@@ -64,7 +64,7 @@ func (l *Leadership) BecomeProbe(pod types.UID) {
 	}
 }
 
-// EndProbe ends that a pod is the probe, if it is. Another pod may be it then.
+// EndProbe forgets the probe if a pod is it, and says whether it was. Another pod may be it then.
 func (l *Leadership) EndProbe(pod types.UID) (wasProbe bool) {
 	if wasProbe = l.probe == pod; wasProbe {
 		l.probe = NoUID

@@ -76,7 +76,7 @@ func New(c clock.Clock) *State {
 		Woken:      sets.New[Key](),
 		charges:    newCharges(),
 		Waiting:    newWaiting(),
-		Claims:     newClaims(c),
+		Claims:     &Claims{clock: c, Of: map[types.UID]Claim{}, OnGang: map[*gang.Group]int{}},
 	}
 }
 

@@ -30,7 +30,7 @@ type waiting struct {
 func newWaiting() *waiting {
 	return &waiting{
 		Book: reservations.New[Key](), PodSeats: map[types.UID]*PodSeat{}, Ready: map[types.UID]*corev1.Pod{},
-		Held: held{Gangs: sets.New[Key](), Pods: map[types.UID]*corev1.Pod{}}, Sharing: newSharing(),
+		Held: held{Gangs: sets.New[Key](), Pods: map[types.UID]*corev1.Pod{}}, Sharing: sharing{Gangs: map[Key]*gang.Group{}, TurnedBack: map[types.UID]int{}, Freed: 1},
 		ForDomain: sets.New[Key](),
 	}
 }
@@ -125,10 +125,6 @@ type sharing struct {
 	Freed      int                 // how often room may have come free on nodes
 	freedAt    time.Time           // when that was last
 	taken      int                 // how often surplus has taken room
-}
-
-func newSharing() sharing {
-	return sharing{Gangs: map[Key]*gang.Group{}, TurnedBack: map[types.UID]int{}, Freed: 1}
 }
 
 // snapshotLag is how long a scheduling cycle may not see room that an event of the API has freed. The scheduler's cache has a handler of its
