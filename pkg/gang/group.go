@@ -405,11 +405,6 @@ func (g *Group) NextToCome() []*Member {
 	})
 }
 
-// IsNeeded says whether an attempt fails without a member: it is part of it, or the minimum needs it.
-func (g *Group) IsNeeded(m *Member) bool {
-	return g.IsInAttempt(m) || !g.SeatedWith(g.ToCome())
-}
-
 // IsInAttempt says whether a member is part of the attempt that is going on: chosen, or reserved already.
 func (g *Group) IsInAttempt(m *Member) bool {
 	if g.Attempt == nil {

@@ -66,7 +66,7 @@ func (t *store) setMember(g *gang.Group, old, m *gang.Member) gang.Effects {
 		return e
 	}
 	switch {
-	case g.Attempt != nil && (g.Version() != incarnation || !g.Counts(m) && g.IsNeeded(m) || old != nil && old.Task != m.Task && !g.SeatedWith(g.ToCome())):
+	case g.Attempt != nil && (g.Version() != incarnation || !g.Counts(m) && g.IsInAttempt(m) || !g.SeatedWith(g.ToCome())):
 		e.Add(t.RollBack(g, ""))
 	case g.Attempt != nil && m.State == gang.Bound: // though the answer to the binding said that it was not, or by another scheduler
 		e.Add(t.took(g, m))
