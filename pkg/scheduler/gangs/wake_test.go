@@ -342,6 +342,17 @@ func (q *askingQueue) SharedInformerFactory() informers.SharedInformerFactory {
 }
 func (*askingQueue) EventRecorder() events.EventRecorderLogger { return nil }
 
+// assertFirst waits for the pods that are activated first.
+func (q *askingQueue) assertFirst(t *testing.T, pods ...string) {
+	t.Helper()
+	select {
+	case activated := <-q.activated:
+		assert.Equal(t, pods, activated)
+	case <-time.After(mustertesting.Timeout):
+		t.Error("nothing was activated")
+	}
+}
+
 // TestGangsThatOneEventWakesAreTriedTogether: on a busy machine the older gang was woken after the younger had been activated. The younger
 // took the room.
 func TestGangsThatOneEventWakesAreTriedTogether(t *testing.T) {
@@ -362,12 +373,7 @@ func TestGangsThatOneEventWakesAreTriedTogether(t *testing.T) {
 		defer close(done)
 		dispatch.NewDispatcher(tr).Dispatch(t.Context(), queue)
 	}()
-	select {
-	case activated := <-queue.activated:
-		assert.Equal(t, []string{"default/older-0", "default/younger-0"}, activated)
-	case <-time.After(mustertesting.Timeout):
-		t.Error("nothing was activated")
-	}
+	queue.assertFirst(t, "default/older-0", "default/younger-0")
 	tr.Dirty.ShutDown()
 	<-done
 }
@@ -390,12 +396,7 @@ func TestGangsThatAreMarkedTogetherAreTriedTogether(t *testing.T) {
 	require.Eventually(t, func() bool { return tr.Dirty.Len() == 0 }, mustertesting.Timeout, time.Millisecond)
 	tr.Apply(tr.Gangs[keyNamed("older")], gang.Only(gang.ToLook))
 	tr.Unlock()
-	select {
-	case activated := <-queue.activated:
-		assert.Equal(t, []string{"default/older-0", "default/younger-0"}, activated)
-	case <-time.After(mustertesting.Timeout):
-		t.Error("nothing was activated")
-	}
+	queue.assertFirst(t, "default/older-0", "default/younger-0")
 	tr.Dirty.ShutDown()
 	<-done
 }
@@ -414,12 +415,7 @@ func TestTheProbeIsNotActivatedBeforeGangsThatAreDue(t *testing.T) {
 			defer close(done)
 			dispatch.Dispatch(ctx, queue, tr, time.Hour) // its first tick marks both
 		}()
-		select {
-		case activated := <-queue.activated:
-			assert.Equal(t, []string{"default/older-0", "default/younger-0"}, activated)
-		case <-time.After(mustertesting.Timeout):
-			t.Error("nothing was activated")
-		}
+		queue.assertFirst(t, "default/older-0", "default/younger-0")
 		stop()
 		tr.Dirty.ShutDown()
 		<-done
