@@ -91,9 +91,10 @@ func (c *Cluster) RESTConfig() (*rest.Config, error) { return restConfig(c.Kubec
 
 func (c *Cluster) client() (kubernetes.Interface, error) { return clientOf(c.Kubeconfig()) }
 
-// awaitUsable waits for what the first pods and Jobs need. These are the service account of their
-// namespace, the admission policies, and the queue default.
-func (c *Cluster) awaitUsable(ctx context.Context) error {
+// AwaitUsable waits for what the first pods and Jobs need. These are the service account of their
+// namespace, the admission policies, and the queue default. For some seconds after it is ready, a new API server refuses Jobs, as it has not
+// read their schema yet.
+func (c *Cluster) AwaitUsable(ctx context.Context) error {
 	config, err := c.RESTConfig()
 	if err != nil {
 		return err

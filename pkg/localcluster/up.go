@@ -100,7 +100,7 @@ func startAll(ctx context.Context, options Options, supervisor *supervisor) (*Cl
 			}
 		}
 	}
-	if err := cluster.awaitUsable(ctx); err != nil {
+	if err := cluster.AwaitUsable(ctx); err != nil {
 		return nil, err
 	}
 	if options.Nodes > 0 {

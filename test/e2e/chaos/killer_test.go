@@ -36,7 +36,7 @@ type killer struct {
 	killed  map[string]int // part -> how often
 }
 
-// run kills one part after the other for that long, each at a random moment, with SIGKILL.
+// run kills one part after the other for that long, each at a random moment, with SIGKILL. It leaves a cluster that takes Jobs.
 func (k *killer) run(duration time.Duration) {
 	k.t.Helper()
 	for began := time.Now(); time.Since(began) < duration; {
@@ -50,6 +50,9 @@ func (k *killer) run(duration time.Duration) {
 		}
 	}
 	k.t.Logf("killed %s", k)
+	ctx, cancel := context.WithTimeout(k.t.Context(), mustertesting.Timeout)
+	defer cancel()
+	require.NoError(k.t, k.cluster.AwaitUsable(ctx))
 }
 
 // replace kills a part and starts it again on what it left on the disk.
