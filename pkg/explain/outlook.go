@@ -96,7 +96,7 @@ func Coming(f *Facts, queue string) []string {
 	}
 	line := fmt.Sprintf("Queue %s: %d wait.", queue, o.waiting)
 	if o.LastStart != nil {
-		line += fmt.Sprintf(" The last start that is known is expected %s, about %s UTC.", in(o.LastStart, f.Now), o.LastStart.UTC().Format(clockTime))
+		line += fmt.Sprintf(" The last start that is known is expected %s, about %s.", in(o.LastStart, f.Now), text.Moment(o.LastStart.Time, f.Now))
 	}
 	if o.WithoutStart > 0 {
 		line += fmt.Sprintf(" No start is known of %s.", text.Count(o.WithoutStart, "PodGroup"))

@@ -43,9 +43,8 @@ func TestTheOutlookOfAQueue(t *testing.T) {
 
 func TestWhatComesInAQueue(t *testing.T) {
 	f := queued(2, 1, 0)
-	at := f.Now.Add(2 * time.Hour).UTC().Format("15:04:05")
 	lines := Coming(f, "team")
-	assert.Equal(t, "Queue team: 3 wait. The last start that is known is expected in 120m, about "+at+" UTC. No start is known of 1 PodGroup.", lines[0])
+	assert.Equal(t, "Queue team: 3 wait. The last start that is known is expected in 120m, about 14:00:00 UTC on November 25. No start is known of 1 PodGroup.", lines[0])
 	if assert.Len(t, lines, 3) {
 		assert.Contains(t, lines[1], "g1")
 		assert.Contains(t, lines[2], "g0")

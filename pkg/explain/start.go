@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/admission"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 const (
@@ -15,8 +16,6 @@ const (
 	headingStart = "When does it start?"
 	// headingNext is the question of what starts next in a queue.
 	headingNext = "What starts next, and when?"
-	// clockTime is how times of starts are written.
-	clockTime = "15:04:05"
 )
 
 // starts says when a PodGroup that waits is expected to start, as the scheduler has found.
@@ -30,8 +29,8 @@ func (f *Facts) starts(w *Wait) []string {
 	}
 	return []string{
 		"It is " + w.Plan.Message + found,
-		fmt.Sprintf("That is in %s. Four of five such gangs start between %s and %s UTC.", strings.TrimSpace(short(max(0, start.At.Sub(f.Now)))),
-			start.Earliest.UTC().Format(clockTime), start.Latest.UTC().Format(clockTime)),
+		fmt.Sprintf("That is in %s. Four of five such gangs start %s.", strings.TrimSpace(short(max(0, start.At.Sub(f.Now)))),
+			text.Between(start.Earliest.Time, start.Latest.Time, f.Now)),
 	}
 }
 
@@ -61,8 +60,8 @@ func (f *Facts) nextHours(queue string) []string {
 			continue
 		}
 		start := plan.ExpectedStart
-		starts = append(starts, expected{start.At.Time, fmt.Sprintf("%s UTC (%s to %s): %s", start.At.UTC().Format(clockTime),
-			start.Earliest.UTC().Format(clockTime), start.Latest.UTC().Format(clockTime), titleOf(group))})
+		starts = append(starts, expected{start.At.Time, fmt.Sprintf("%s (%s): %s", text.Moment(start.At.Time, f.Now),
+			text.Between(start.Earliest.Time, start.Latest.Time, f.Now), titleOf(group))})
 	}
 	slices.SortStableFunc(starts, func(a, b expected) int { return a.at.Compare(b.at) })
 	lines := make([]string, 0, len(starts))

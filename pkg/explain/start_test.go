@@ -23,14 +23,17 @@ func TestAPageSaysWhenAGangStarts(t *testing.T) {
 	f := waitingJob()
 	assert.Empty(t, section(Job(f), headingStart), "nothing is known yet")
 	f.Group.Status.Plan = planIn(time.Hour)
-	clock := func(in time.Duration) string { return now.Add(in).UTC().Format("15:04:05") }
 	page := Job(f)
 	assert.Equal(t, []string{
 		"It is expected to start soon, when train-7 ends (found 5s ago).",
-		"That is in 60m. Four of five such gangs start between " + clock(30*time.Minute) + " and " + clock(2*time.Hour) + " UTC.",
+		"That is in 60m. Four of five such gangs start between 12:30:00 and 14:00:00 UTC on November 25.",
 	}, section(page, headingStart))
 	assert.Equal(t, f.Group.Status.Plan, page.Wait.Plan)
 	assert.Equal(t, section(page, headingStart), section(PodGroup(f), headingStart))
+
+	f.Group.Status.Plan = planIn(72 * time.Hour)
+	assert.Equal(t, "That is in 3d. Four of five such gangs start between 00:00:00 UTC on November 27 and 12:00:00 UTC on December 1.",
+		section(Job(f), headingStart)[1])
 
 	f.Group.Status.Plan.ExpectedStart, f.Group.Status.Plan.Message = nil, "no start is known"
 	assert.Equal(t, []string{"No start is known (found 5s ago)."}, section(Job(f), headingStart))

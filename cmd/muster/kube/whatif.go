@@ -60,8 +60,8 @@ func inWords(status *musterv1alpha1.StartReviewStatus) string {
 	said := status.Message
 	if plan := status.Plan; plan != nil && plan.ExpectedStart != nil && status.Answer == musterv1alpha1.StartsLater {
 		start := plan.ExpectedStart
-		said += fmt.Sprintf("; that is in %s, and between %s and %s in four of five cases", duration.HumanDuration(start.At.Sub(plan.ComputedAt.Time)),
-			start.Earliest.UTC().Format("15:04:05"), start.Latest.UTC().Format("15:04:05 MST on January 2"))
+		said += fmt.Sprintf("; that is in %s, and %s in four of five cases", duration.HumanDuration(start.At.Sub(plan.ComputedAt.Time)),
+			text.Between(start.Earliest.Time, start.Latest.Time, plan.ComputedAt.Time))
 	}
 	if status.Plan != nil && status.Plan.Position > 1 && status.Answer != musterv1alpha1.StartsNever {
 		said += "; " + text.Wait(int(status.Plan.Position-1), "other") + " before it"

@@ -92,7 +92,7 @@ func messageOf(plan *schedulingv1beta1.PodGroupPlan) string {
 	if n := int(plan.WaitsForOthers); n > 0 {
 		awaited = append(awaited, text.Count(n, "other"))
 	}
-	when := text.StartsAbout + plan.ExpectedStart.At.UTC().Format("15:04:05 MST on January 2")
+	when := text.StartsAbout + text.Moment(plan.ExpectedStart.At.Time, plan.ComputedAt.Time)
 	if len(awaited) == 0 {
 		return when
 	}
