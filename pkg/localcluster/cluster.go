@@ -92,8 +92,8 @@ func (c *Cluster) RESTConfig() (*rest.Config, error) { return restConfig(c.Kubec
 func (c *Cluster) client() (kubernetes.Interface, error) { return clientOf(c.Kubeconfig()) }
 
 // AwaitUsable waits for what the first pods and Jobs need. These are the service account of their
-// namespace, the admission policies, and the queue default. For some seconds after it is ready, a new API server refuses Jobs, as it has not
-// read their schema yet.
+// namespace, the admission policies, and the queue default. For some seconds after it is ready, a new API server refuses Jobs: it has
+// not read their schema.
 func (c *Cluster) AwaitUsable(ctx context.Context) error {
 	config, err := c.RESTConfig()
 	if err != nil {
