@@ -126,6 +126,7 @@ func (r *Room) Look(ctx context.Context) (took time.Duration) {
 	begun := r.clock.Now()
 	snapshot := r.survey.take(now, asks)
 	if snapshot == nil {
+		r.tracker.Metrics.PlanGangs.Set(0)
 		return r.clock.Since(begun)
 	}
 	starts := timeline.Plan(&snapshot.Cluster)
@@ -135,15 +136,17 @@ func (r *Room) Look(ctx context.Context) (took time.Duration) {
 	}
 	took = r.clock.Since(begun)
 	r.each = took / time.Duration(1+len(asks))
-	r.tracker.Metrics.PlanGangs.Set(float64(len(starts) - len(asks)))
+	planned := 0
 	for i := range starts {
-		if leads && snapshot.Waiting[i].asked == nil {
+		if snapshot.Waiting[i].asked != nil {
+			continue
+		}
+		if planned++; leads {
 			r.tell(ctx, snapshot, i, &starts[i])
 		}
 	}
-	if len(asks) > 0 {
-		r.reviews.answer(ctx, snapshot, starts, asks, r.ranges)
-	}
+	r.tracker.Metrics.PlanGangs.Set(float64(planned))
+	r.reviews.answer(ctx, snapshot, starts, asks, r.ranges)
 	return took
 }
 
@@ -157,10 +160,7 @@ func (r *Room) signature() signature {
 // tell writes the plan of a gang if it is due.
 func (r *Room) tell(ctx context.Context, s *Snapshot, i int, start *timeline.Start) {
 	w, now := &s.Waiting[i], s.Cluster.Now
-	if !r.prunedAt.IsZero() && r.clock.Since(r.prunedAt) < pruneCheck {
-		return
-	}
-	if w.Key.Foreign || start.Why == timeline.Known && start.At.Sub(now) < shortSleep {
+	if r.clock.Since(r.prunedAt) < pruneCheck || w.Key.Foreign || start.Why == timeline.Known && start.At.Sub(now) < shortSleep {
 		return
 	}
 	known := r.known[w.Key]

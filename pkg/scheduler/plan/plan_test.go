@@ -1,16 +1,20 @@
 package plan
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
 	"pgregory.net/rapid"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	musterv1alpha1 "github.com/muster-sched/muster/pkg/apis/muster/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -176,4 +180,38 @@ func TestWhatAPlanSays(t *testing.T) {
 	plan = s.planOf(0, &timeline.Start{Why: timeline.NoEnd}, newRanges())
 	assert.Nil(t, plan.ExpectedStart)
 	assert.Equal(t, reasons[timeline.NoEnd], plan.Message)
+}
+
+// TestWaitingGangsAreCounted: gangs of StartReviews do not count, also if the plan leaves them out. Nor do gangs that are gone.
+func TestWaitingGangsAreCounted(t *testing.T) {
+	w := newWorld(t)
+	metrics.NewKubeRegistry().MustRegister(w.tr.Metrics.PlanGangs) // else it counts nothing
+	planned := func() float64 {
+		w.look(t)
+		planned, err := testutil.GetGaugeMetricValue(w.tr.Metrics.PlanGangs)
+		require.NoError(t, err)
+		return planned
+	}
+	first := w.create(t, jobOf(1).UID("first").Obj())
+	assert.EqualValues(t, 1, planned())
+	w.ask(t, "team", "one", jobOf(1).Obj())
+	w.ask(t, "team", "two", jobOf(1).Obj())
+	assert.EqualValues(t, 1, planned())
+	assert.Equal(t, 2, w.count(t, "team", musterv1alpha1.StartsLater))
+
+	w.clock.Step(time.Second)
+	for i := range mostGangs {
+		w.tr.SetPodGroup(mustertesting.MakePodGroup(fmt.Sprintf("waits%d", i)).UID(fmt.Sprintf("waits%d", i)).MinMember(1).MinResources("cpu", "4").
+			Queue("q").Phase(schedulingv1beta1.PodGroupPending).Created(w.clock.Now()).Obj())
+	}
+	w.clock.Step(time.Second)
+	w.ask(t, "team", "three", jobOf(1).Obj())
+	assert.EqualValues(t, mostGangs, planned())
+	assert.Equal(t, 1, w.count(t, "team", musterv1alpha1.StartUnknown))
+
+	w.tr.DeletePodGroup(first)
+	for i := range mostGangs {
+		w.tr.DeletePodGroup(mustertesting.MakePodGroup(fmt.Sprintf("waits%d", i)).UID(fmt.Sprintf("waits%d", i)).Obj())
+	}
+	assert.Zero(t, planned())
 }
