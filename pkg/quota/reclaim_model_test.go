@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // world is a random cluster, and the naive model of reclaim in it. The model adds everything up anew for each question.
@@ -202,7 +203,7 @@ func (w *world) reclaim(tree *Tree) *Reclaim {
 
 // TestReclaimIsThatOfTheModel takes units and gives them back in random order, and asks both of every unit after each step.
 func TestReclaimIsThatOfTheModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	mustertesting.Histories(t, 3000, func(t *rapid.T) {
 		w := drawWorld(t, "undeclared", "undeclared/ann")
 		tree := w.tree()
 		r := w.reclaim(tree)
@@ -258,7 +259,7 @@ func indices(units []Unit) []int {
 
 // TestAnyPartMayBeEvictedInAnyOrder: if units may be evicted together, each part of them may, and in each order.
 func TestAnyPartMayBeEvictedInAnyOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	mustertesting.Histories(t, 3000, func(t *rapid.T) {
 		w := drawWorld(t, "undeclared", "undeclared/ann")
 		rules := w.take(t, w.reclaim(w.tree()))
 		clear(w.gone)
@@ -274,7 +275,7 @@ func TestAnyPartMayBeEvictedInAnyOrder(t *testing.T) {
 
 // TestNoGuaranteeIsBroken: no queue that other queues take from falls below its guarantee.
 func TestNoGuaranteeIsBroken(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	mustertesting.Histories(t, 3000, func(t *rapid.T) {
 		w := drawWorld(t, "undeclared", "undeclared/ann")
 		before := w.tree()
 		rules := w.take(t, w.reclaim(before))
@@ -299,7 +300,7 @@ func TestNoGuaranteeIsBroken(t *testing.T) {
 // evicted by share may reclaim from another queue. Nor may a gang of several such units of one account. That holds even with shares that
 // are worked out anew. Undeclared queues are left out: they ask for nothing any more once all their units are gone.
 func TestWhatWasEvictedDoesNotReclaim(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	mustertesting.Histories(t, 3000, func(t *rapid.T) {
 		w := drawWorld(t)
 		rules := w.take(t, w.reclaim(w.tree()))
 		after := &world{total: w.total, terms: w.terms, units: []Unit{w.waiting[0]}, waiting: w.waiting[1:]}
@@ -340,7 +341,7 @@ func TestWhatWasEvictedDoesNotReclaim(t *testing.T) {
 
 // TestReclaimEnds lets all waiting units reclaim by share again and again, with nothing else changing. Seated units stay, so it ends.
 func TestReclaimEnds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	mustertesting.Histories(t, 3000, func(t *rapid.T) {
 		w := drawWorld(t)
 		seated := map[int]bool{} // by index of the unit
 		for rounds := 0; ; rounds++ {
