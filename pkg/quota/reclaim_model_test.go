@@ -201,41 +201,62 @@ func (w *world) reclaim(tree *Tree) *Reclaim {
 	return tree.Reclaim(w.shares, w.waiting[0].Account, w.waiting[0].Priority, w.waiting[0].Requests)
 }
 
-// TestReclaimIsThatOfTheModel takes units and gives them back in random order, and asks both of every unit after each step.
+// TestReclaimIsThatOfTheModel compares the answers in random clusters.
 func TestReclaimIsThatOfTheModel(t *testing.T) {
 	mustertesting.Histories(t, 3000, func(t *rapid.T) {
-		w := drawWorld(t, "undeclared", "undeclared/ann")
-		tree := w.tree()
-		r := w.reclaim(tree)
-		for range rapid.IntRange(0, 12).Draw(t, "steps") {
-			if len(w.units) == 0 {
-				return
-			}
-			for i, u := range w.units {
-				if w.gone[i] {
-					continue
-				}
-				w.gone[i] = true
-				require.Equal(t, w.isValid(), r.Rule(u) != NotAllowed, "unit %d, %+v", i, u)
-				w.gone[i] = false
-			}
-			i := rapid.IntRange(0, len(w.units)-1).Draw(t, "unit")
-			if w.gone[i] {
-				r.GiveBack(w.units[i])
-				w.gone[i] = false
-			} else {
-				w.gone[i] = r.Take(w.units[i])
-			}
-			require.True(t, w.isValid(), "what is given back leaves the rest valid")
-		}
-		if w.waiting[0].Account != "" {
-			require.Equal(t, w.tree().Room(w.waiting[0].Account, w.waiting[0].Requests), r.Shortage())
-		}
-		clear(w.gone)
-		for name := range w.terms {
-			require.Equal(t, w.tree().Total(name), tree.Total(name), "the tree itself does not change")
-		}
+		drawWorld(t, "undeclared", "undeclared/ann").compare(t)
 	})
+}
+
+// TestUnitsThatDifferInOneResourceAreNotTheSame compares them where only the memory of a queue is above its share. All units have the same cpu.
+func TestUnitsThatDifferInOneResourceAreNotTheSame(t *testing.T) {
+	mustertesting.Histories(t, 1000, func(t *rapid.T) {
+		list := func(cpu, memory int64) resources.List {
+			return resources.List{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}
+		}
+		w := &world{total: list(40, 20), terms: map[string]Terms{"a": {Deserved: list(20, 16)}, "b": {Deserved: list(20, 4)}},
+			waiting: []Unit{{Account: "a", Requests: list(1, rapid.Int64Range(12, 16).Draw(t, "waits"))}}}
+		for range rapid.IntRange(3, 8).Draw(t, "units") {
+			w.units = append(w.units, Unit{Account: "b", Requests: list(1, rapid.Int64Range(1, 6).Draw(t, "memory"))})
+		}
+		w.gone = make([]bool, len(w.units))
+		w.shares = w.tree().ShareOut(w.total, w.waits())
+		w.compare(t)
+	})
+}
+
+// compare takes units and gives them back in random order, and asks both of every unit after each step.
+func (w *world) compare(t *rapid.T) {
+	tree := w.tree()
+	r := w.reclaim(tree)
+	for range rapid.IntRange(0, 12).Draw(t, "steps") {
+		if len(w.units) == 0 {
+			return
+		}
+		for i, u := range w.units {
+			if w.gone[i] {
+				continue
+			}
+			w.gone[i] = true
+			require.Equal(t, w.isValid(), r.Rule(u) != NotAllowed, "unit %d, %+v", i, u)
+			w.gone[i] = false
+		}
+		i := rapid.IntRange(0, len(w.units)-1).Draw(t, "unit")
+		if w.gone[i] {
+			r.GiveBack(w.units[i])
+			w.gone[i] = false
+		} else {
+			w.gone[i] = r.Take(w.units[i])
+		}
+		require.True(t, w.isValid(), "what is given back leaves the rest valid")
+	}
+	if w.waiting[0].Account != "" {
+		require.Equal(t, w.tree().Room(w.waiting[0].Account, w.waiting[0].Requests), r.Shortage())
+	}
+	clear(w.gone)
+	for name := range w.terms {
+		require.Equal(t, w.tree().Total(name), tree.Total(name), "the tree itself does not change")
+	}
 }
 
 // take takes units in random order, as many as go, and returns the rule of each.
