@@ -40,6 +40,9 @@ func StartOf(ctx context.Context, reviews typedmusterv1alpha1.StartReviewInterfa
 		review, err = reviews.Get(ctx, created, metav1.GetOptions{})
 		return err == nil && review.Status.Answer != "", err
 	})
+	if apierrors.IsNotFound(err) {
+		return nil, errors.New("the question was deleted without an answer, as too many StartReviews were created in this cluster or namespace: ask again in a minute")
+	}
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		return nil, fmt.Errorf("muster-scheduler has not answered StartReview %s within %s: it may be down, or of an earlier version", created, planTime)
 	}

@@ -43,6 +43,16 @@ func TestAQuestionIsDeletedWithItsAnswer(t *testing.T) {
 	assert.Empty(t, left.Items)
 }
 
+// TestAQuestionIsDeletedWithoutAnAnswer, as more come than the scheduler can refuse.
+func TestAQuestionIsDeletedWithoutAnAnswer(t *testing.T) {
+	client := musterfake.NewSimpleClientset()
+	client.PrependReactor("get", "startreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(musterv1alpha1.Resource("startreviews"), "wide-abc")
+	})
+	_, err := StartOf(t.Context(), client.MusterV1alpha1().StartReviews("team"), "wide", musterv1alpha1.StartReviewSpec{})
+	assert.ErrorContains(t, err, "too many StartReviews were created in this cluster or namespace: ask again in a minute")
+}
+
 func TestAnAnswerInOneLine(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	at := func(minutes int) metav1.Time { return metav1.NewTime(now.Add(time.Duration(minutes) * time.Minute)) }
