@@ -29,10 +29,12 @@ var goals = []goal{
 	{"lublin", 0.9, "mean wait, of that by today's rule", 0.3, false, func(r, t Row) float64 { return ratio(r.Mean, t.Mean) }},
 	{"lublin", 0.9, "expected ranges of 80 % that held", 0.75, true, func(r, _ Row) float64 { return r.held() }},
 	{"lublin", 0.9, "expected ranges of 80 % that held", 0.85, false, func(r, _ Row) float64 { return r.held() }},
-	{"philly", 0.9, "median wait, of that by today's rule", 0.4, false, func(r, t Row) float64 { return ratio(r.Median, t.Median) }},
-	{"philly", 0.9, "longest wait, of that by today's rule", 0.75, false, func(r, t Row) float64 { return ratio(r.Longest, t.Longest) }},
-	{"philly", 0.9, "expected ranges of 80 % that held", 0.75, true, func(r, _ Row) float64 { return r.held() }},
-	{"philly", 0.9, "expected ranges of 80 % that held", 0.85, false, func(r, _ Row) float64 { return r.held() }},
+	{"philly, one-GPU", 0.9, "median wait, of that by today's rule", 0.4, false, func(r, t Row) float64 { return ratio(r.Median, t.Median) }},
+	{"philly, one-GPU", 0.9, "longest wait, of that by today's rule", 0.75, false, func(r, t Row) float64 { return ratio(r.Longest, t.Longest) }},
+	{"philly, one-GPU", 0.9, "expected ranges of 80 % that held", 0.75, true, func(r, _ Row) float64 { return r.held() }},
+	{"philly, one-GPU", 0.9, "expected ranges of 80 % that held", 0.85, false, func(r, _ Row) float64 { return r.held() }},
+	{"philly, as it is", 0.9, "mean wait, of that by today's rule", 1.05, false, func(r, t Row) float64 { return ratio(r.Mean, t.Mean) }},
+	{"philly, as it is", 0.9, "mean wait of the largest 3 %, of that by today's rule", 0.75, false, func(r, t Row) float64 { return ratio(r.LargeMean, t.LargeMean) }},
 }
 
 // ratio is 1 if neither waits.

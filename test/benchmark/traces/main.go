@@ -30,24 +30,32 @@ type workload struct {
 	name        string
 	cluster     Cluster
 	jobs        func(n int) ([]Job, error)
-	many, quick int // how many jobs at the load of the goals, and else or with --quick; 0 if they are not stretched
+	many, quick int // how many jobs at the load of the goals, and else or with --quick. Both are 0 if they are not stretched
 }
 
 // hours is the tick of a scheduler whose jobs take hours.
 const hours = 10 * time.Second
 
-//go:embed data/philly-part.csv
-var philly string
+var (
+	//go:embed data/philly-part.csv
+	thinnedPhilly string
+	//go:embed data/philly-whole.csv
+	wholePhilly string
+)
 
 var workloads = []workload{
 	{"eight nodes", Cluster{Nodes: 8, Each: 1}, func(int) ([]Job, error) { return EightNodes(), nil }, 0, 0},
 	{"lublin", Cluster{Nodes: 32, Each: 8}, func(n int) ([]Job, error) { return Lublin(1, n, 256), nil }, 1000, 400},
-	{"philly, one-GPU jobs thinned", Cluster{Nodes: 16, Each: 8}, partOfPhilly, 1000, 400},
+	{"philly, one-GPU jobs thinned", Cluster{Nodes: 16, Each: 8}, firstOf(thinnedPhilly), 1000, 400},
+	{"philly, as it is", Cluster{Nodes: 16, Each: 8}, firstOf(wholePhilly), 6000, 0},
 }
 
-func partOfPhilly(n int) ([]Job, error) {
-	jobs, err := parseTrace(strings.NewReader(philly))
-	return between(jobs, 0, n), err
+// firstOf returns what reads the first jobs of a table.
+func firstOf(table string) func(n int) ([]Job, error) {
+	return func(n int) ([]Job, error) {
+		jobs, err := parseTrace(strings.NewReader(table))
+		return between(jobs, 0, n), err
+	}
 }
 
 // EightNodes is a story: eight jobs end one after another. A gang waits for all nodes, and a stream of short jobs waits behind it.
@@ -237,6 +245,9 @@ func runsOf(o *options) ([]oneRun, error) {
 			if err != nil {
 				return nil, err
 			}
+			if len(stretched) == 0 {
+				continue
+			}
 			for _, rule := range rules {
 				if !strings.Contains(rule.Name, o.rule) || w.many > 0 && load != pictureLoad && !rule.isDrawn() {
 					continue
@@ -249,14 +260,14 @@ func runsOf(o *options) ([]oneRun, error) {
 	return runs, nil
 }
 
-// at are the jobs at a load.
+// at are the jobs at a load. There are none if the workload is not replayed at it.
 func (w *workload) at(load float64, o *options) ([]Job, error) {
 	n := w.quick
 	if load == pictureLoad && !o.quick {
 		n = w.many
 	}
 	jobs, err := w.jobs(cmp.Or(o.jobs, n))
-	if err != nil || load == 0 {
+	if err != nil || load == 0 || len(jobs) == 0 {
 		return jobs, err
 	}
 	// A job that is larger than the cluster never starts.

@@ -240,7 +240,9 @@ func TestATraceIsReadAndThinned(t *testing.T) {
 
 	_, err = parseTrace(strings.NewReader("submit_s,run_s\n1,x\n"))
 	require.ErrorContains(t, err, "row 2: column run_s")
-	part, err := partOfPhilly(4000)
-	require.NoError(t, err)
-	assert.Len(t, part, 4000)
+	for table, n := range map[string]int{thinnedPhilly: 4000, wholePhilly: 6000} {
+		part, err := firstOf(table)(n)
+		require.NoError(t, err)
+		assert.Len(t, part, n)
+	}
 }
