@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
@@ -147,6 +148,37 @@ func TestAPodIsSearchedForAnewIfItsVictimsDoNotGo(t *testing.T) {
 	s, waits := tr.Victims.SearchFor(mine)
 	assert.NotNil(t, s)
 	assert.False(t, waits)
+}
+
+// TestASeatWaitsForALongGraceByItsRule: a pod that is evicted by share uses what is not its queue's. So its own grace counts up to a bound.
+func TestASeatWaitsForALongGraceByItsRule(t *testing.T) {
+	for rule, want := range map[quota.Rule]time.Duration{quota.ByShare: gang.LongestGrace, quota.ByPriority: time.Hour} {
+		tr, clock, mine, victims := full(t)
+		victims[0].Spec.TerminationGracePeriodSeconds = ptr.To(int64(time.Hour / time.Second))
+		found := seatOf(t, mine, victims[0])
+		found.Victims[0].Rule = rule
+		s, _ := tr.Victims.SearchFor(mine)
+		_, ok := tr.Victims.CommitSeat(s, found)
+		require.True(t, ok)
+		clock.Step(want + evict.GoneWithin - 1)
+		dispatch.NewDispatcher(tr).Tick()
+		assert.NotEmpty(t, tr.Victims.WaitsForSeat(mine.UID), rule)
+		clock.Step(1)
+		dispatch.NewDispatcher(tr).Tick()
+		assert.Empty(t, tr.Victims.WaitsForSeat(mine.UID), rule)
+	}
+}
+
+// TestVictimsStayIfThePodOfTheirSeatGoes: they do not count as gone for the rest of the claim's time.
+func TestVictimsStayIfThePodOfTheirSeatGoes(t *testing.T) {
+	tr, _, mine, _ := full(t)
+	surplus := gangOf(tr, "low", 1, 2)
+	setPods(tr, on(surplus[0], "node0"), on(surplus[1], "node0"))
+	makeSeat(t, tr, mine, surplus[1])
+	require.Len(t, tr.Victims.Standing(keyNamed("low")).Holding, 1)
+	tr.DeletePod(mine)
+	assert.Len(t, tr.Victims.Standing(keyNamed("low")).Holding, 2)
+	assert.Empty(t, evictions(tr))
 }
 
 func TestAPodThatComesBeforeTheCacheKnowsIsTriedAgain(t *testing.T) {
