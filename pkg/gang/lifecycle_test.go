@@ -2,11 +2,14 @@ package gang
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -131,4 +134,15 @@ func TestStatusOfAllFacts(t *testing.T) {
 		}
 	}
 	assert.Len(t, seen, len(Phases))
+}
+
+// TestWaitReasonsHasEachReason that the file declares. Others compare their texts with it.
+func TestWaitReasonsHasEachReason(t *testing.T) {
+	source, err := os.ReadFile("lifecycle.go")
+	require.NoError(t, err)
+	var declared []WaitReason
+	for _, match := range regexp.MustCompile(`(?m)^\t\w+ +WaitReason += "(\w+)"$`).FindAllStringSubmatch(string(source), -1) {
+		declared = append(declared, WaitReason(match[1]))
+	}
+	assert.ElementsMatch(t, declared, WaitReasons)
 }

@@ -1,6 +1,8 @@
 package gangs_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/report"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -157,4 +160,12 @@ func TestTheReporterExplainsMembersOfGangsThatDoNotRun(t *testing.T) {
 	assert.True(t, report.NewReports(tr).Explains(memberNamed("unseen").Obj()))
 	assert.False(t, report.NewReports(tr).Explains(surplus[1]), "it is single or surplus")
 	assert.False(t, report.NewReports(tr).Explains(singleNamed("single", "q").Obj()))
+}
+
+// TestEveryWaitReasonHasAText: the gate returns it, and is open without one.
+func TestEveryWaitReasonHasAText(t *testing.T) {
+	assert.ElementsMatch(t, gang.WaitReasons, slices.Collect(maps.Keys(gangs.WaitTexts)))
+	for reason, text := range gangs.WaitTexts {
+		assert.NotEmpty(t, text, reason)
+	}
 }
