@@ -378,6 +378,11 @@ func (b *Book[K]) Bypassed(start *Start, now time.Time) {
 	b.settleTurn(now)
 }
 
+// IsBackfill says whether a start passes a reservation with a start. Of other queues only the reservation that holds against all counts.
+func (b *Book[K]) IsBackfill(start *Start) bool {
+	return slices.ContainsFunc(b.NodesAgainst(start.Rank.Queue), func(n *Nodes[K]) bool { return hasStart(n) && start.bypasses(n.Rank) })
+}
+
 // Tick ends turns that are over, and has starving gangs decided.
 func (b *Book[K]) Tick(now time.Time) {
 	for queue, waiters := range b.quota {

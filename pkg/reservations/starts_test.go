@@ -254,6 +254,32 @@ func TestWhenAStartIsFoundAnew(t *testing.T) {
 	assert.False(t, b.StandingOf("g", at(5000)).Renew, "its places are chosen by time, none are avoided")
 }
 
+// TestWhichStartsAreBackfill: they pass a reservation with a start. Of other queues it is that of the gang that ranks first.
+func TestWhichStartsAreBackfill(t *testing.T) {
+	b := withStarts()
+	assert.False(t, b.IsBackfill(startIn("a")), "nothing waits")
+	for i, queue := range []string{"a", "b"} {
+		b.WaitForRoom(queue, in(queue, i), nil, at(0))
+		b.ReserveNodes(queue, starting("n-"+queue, 100), at(0))
+	}
+	for queue, want := range map[string]bool{"a": true, "b": true, "c": true, "": true} {
+		assert.Equal(t, want, b.IsBackfill(startIn(queue)), queue)
+	}
+	assert.False(t, b.IsBackfill(&Start{Rank: in("a", -1)}), "it ranks before")
+	b.Forget("a")
+	b.Tick(at(1))
+	assert.True(t, b.IsBackfill(startIn("a")), "that of the other queue is the first now")
+	b.ReserveNodes("b", on("n-b"), at(2))
+	assert.False(t, b.IsBackfill(startIn("b")), "it has no start")
+	assert.False(t, b.IsBackfill(startIn("a")))
+
+	own := starting("n", 100)
+	own.AwaitsOwn = true
+	b.ReserveNodes("b", own, at(3))
+	assert.True(t, b.IsBackfill(startIn("b")))
+	assert.False(t, b.IsBackfill(startIn("a")), "it holds within its queue")
+}
+
 // TestAStarvingGangWhoseStartIsWrongNeedsNone: gangs whose users say less than they run are let past it. In the end all that comes free is kept for it.
 func TestAStarvingGangWhoseStartIsWrongNeedsNone(t *testing.T) {
 	b := withStarts()

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-sched/muster/pkg/topology"
 )
 
-// Results of a decision, and of the attempt after it.
 const (
+	// Results of a decision, and of the attempt after it.
 	ResultAdmitted   = "admitted"
 	ResultNoRoom     = "no_room"
 	ResultNoQuota    = "no_quota"
@@ -28,27 +28,18 @@ const (
 	ResultEvicting   = "evicting"
 	ResultSeated     = "seated"
 	ResultRolledBack = "rolled_back"
-)
 
-// Results of a search for victims.
-const (
+	// Results of a search for victims.
 	ResultFound   = "found"
 	ResultNothing = "nothing"
-)
 
-// Reasons of evictions, for events and metrics.
-const (
-	// Reclaimed for another queue that is below its share.
-	Reclaimed = "Reclaimed"
-	// Preempted for a higher priority.
-	Preempted = "Preempted"
-
+	// Reasons of evictions, for events and metrics.
+	Reclaimed       = "Reclaimed" // for another queue that is below its share
+	Preempted       = "Preempted" // for a higher priority
 	AboveCapability = "AboveCapability"
 	BelowMinimum    = "BelowMinimum"
-)
 
-// Levels of a decision: how far the search went.
-const (
+	// Levels of a decision: how far the search went.
 	LevelQuota = "quota" // the queue had no room
 	LevelNone  = "none"  // there are no places
 	LevelSome  = "some"  // no places were found, but there may be some: the gang is tried
@@ -57,32 +48,24 @@ const (
 
 // Metrics are the counters and timers of the tracker. No label has values that grow with the number of gangs.
 type Metrics struct {
-	Attempts    *metrics.CounterVec
-	Decisions   *metrics.HistogramVec
-	Searches    *metrics.HistogramVec
-	Quorum      *metrics.HistogramVec
-	Admit       *metrics.HistogramVec
-	Bind        *metrics.HistogramVec
-	Start       *metrics.HistogramVec
-	Evictions   *metrics.CounterVec
-	Reports     *metrics.CounterVec
-	Tiers       *metrics.CounterVec
-	Leaves      *metrics.CounterVec
-	Rejections  *metrics.Counter
-	Wasted      *metrics.Counter
-	Activations *metrics.Counter
-	LostWakeups *metrics.Counter
-	Lost        int // the same, under the tracker's lock: without registration it counts nothing
-	Drift       *metrics.Gauge
-	Plans       *metrics.HistogramVec
-	PlanErrors  *metrics.HistogramVec
-	PlanGangs   *metrics.Gauge
-	gangs       *metrics.Desc // these and the following are computed when they are collected
-	used        *metrics.Desc
-	assumed     *metrics.Desc
-	Exists      func(queue string) bool
+	Attempts, Evictions, Reports, Tiers, Leaves     *metrics.CounterVec
+	Rejections, Wasted, Activations, LostWakeups    *metrics.Counter
+	Decisions, Searches, Quorum, Admit, Bind, Start *metrics.HistogramVec
+	Drift                                           *metrics.Gauge
+	gangs, used, assumed                            *metrics.Desc // computed when they are collected
 
+	Lost   int // lost wakeups, under the tracker's lock: without registration the metric counts nothing
+	Exists func(queue string) bool
+
+	OfStarts
 	described.Metrics
+}
+
+// OfStarts are the metrics of expected starts and of reservations with a start.
+type OfStarts struct {
+	Plans, PlanErrors     *metrics.HistogramVec
+	PlanGangs             *metrics.Gauge
+	Backfilled, Postponed *metrics.Counter
 }
 
 // Described lists the metrics of the plugins. The upstream scheduler has its own.
@@ -126,6 +109,9 @@ func New() *Metrics {
 	m.PlanErrors = times("muster_plan_error_ratio", "How long gangs have waited since a plan, as a part of how long they were expected to, by horizon: "+
 		"the expected wait was at most 1m, 10m, 1h or 6h, or more.", 1.0/64, "horizon")
 	m.PlanGangs = m.Number("muster_plan_gangs", "Waiting gangs in the last plan, which has the first 1,000.")
+	m.Backfilled = m.Total("muster_gang_backfilled_total", "Gangs that have passed a gang that ranks before them and has a reservation with a start.")
+	m.Postponed = m.Total("muster_reservation_postponed_total", "How often the start of a reservation was replaced by a later one. Runs have outlived "+
+		"their estimates then, or gangs and pods that rank before have started.")
 	return m
 }
 

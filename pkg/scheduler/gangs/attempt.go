@@ -241,7 +241,11 @@ func (t *store) release(g *gang.Group) ([]types.UID, gang.Effects) {
 	t.WaitList.Sharing.Runs(g)
 	e := t.EndAttempt(g)
 	t.WaitList.Book.Forget(g.Key)
-	t.WaitList.Book.Bypassed(t.Quota.StartOfGang(g, reserved, false), t.Clock.Now())
+	start := t.Quota.StartOfGang(g, reserved, false)
+	if t.WaitList.Book.IsBackfill(start) {
+		t.Metrics.Backfilled.Inc()
+	}
+	t.WaitList.Book.Bypassed(start, t.Clock.Now())
 	e.Add(gang.Only(gang.ToLook))
 	return gang.UIDs(reserved), e
 }

@@ -182,6 +182,44 @@ func TestWhoIsLetPastAStart(t *testing.T) {
 	assert.Empty(t, tr.Decisions.Snapshot(older).Problem.Kept)
 }
 
+// TestBackfillIsCounted: gangs that pass a reservation with a start, and starts that become later.
+func TestBackfillIsCounted(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	args := testArgs
+	args.ReservationDepth = 1
+	require.NoError(t, tr.Configure("muster", args))
+	backfilled, postponed := counting(t, tr.Metrics.Backfilled), counting(t, tr.Metrics.Postponed)
+	start := func(pod *corev1.Pod) {
+		require.Empty(t, tr.Gate(pod))
+		release(t, tr, []*corev1.Pod{pod})
+	}
+	older, alone := gangOf(tr, "older", 1, 1)[0], gangOf(tr, "alone", 1, 1)[0]
+	clock.Step(time.Second)
+	large := gangOf(tr, "large", 1, 1)[0]
+	clock.Step(time.Second)
+	younger := gangOf(tr, "younger", 1, 1)[0]
+	start(alone)
+	for _, in := range []time.Duration{10 * time.Minute, 9 * time.Minute, 11 * time.Minute, 0} {
+		if g := tr.Gangs[keyNamed("large")]; g.Refusal != nil {
+			g.Refusal.Woken = true
+		}
+		require.Empty(t, tr.Gate(large))
+		s := tr.Decisions.Snapshot(large)
+		require.True(t, s.Problem.Reserve)
+		d := no(s, "no room", large, "NodeResourcesFit")
+		d.Reserve = &placement.Places{Of: map[types.UID]string{large.UID: "m"}, Start: clock.Now().Add(in)}
+		_, ok := tr.Decisions.Commit(s, d)
+		require.True(t, ok)
+		clock.Step(time.Minute)
+	}
+	assert.EqualValues(t, 1, postponed(), "later by three minutes; each is found a minute after the last")
+	assert.Zero(t, backfilled(), "no other gang waited when the first one started")
+	start(older)
+	assert.Zero(t, backfilled(), "it ranks before")
+	start(younger)
+	assert.EqualValues(t, 1, backfilled())
+}
+
 // TestAGangWithoutAStartIsNotAskedAgainAtOnce: a decision may find neither places to reserve nor a reason why there are none. Members that run in
 // too wide a domain have such ones.
 func TestAGangWithoutAStartIsNotAskedAgainAtOnce(t *testing.T) {

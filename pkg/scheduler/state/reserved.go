@@ -42,6 +42,9 @@ func (w *WaitList) ReserveNodes(g *gang.Group, d *placement.Decision, now time.T
 	case d.NoPlaces:
 		w.Book.BackOff(g.Key, now)
 	case d.Reserve != nil:
+		if last := w.Book.ReservedFor(g.Key); last != nil && !last.Start.IsZero() && d.Reserve.Start.After(last.Start) {
+			w.t.Metrics.Postponed.Inc()
+		}
 		w.Book.ReserveNodes(g.Key, reservations.Choice{
 			Places: d.Reserve.Of, Amounts: amountsOf(d.Members, d.Reserve.Of), Avoid: d.Reserve.Avoid, AwaitsOwn: d.Reserve.AwaitsOwn,
 			Start: d.Reserve.Start, Length: w.t.EstimateOf(g).For, Claim: claimsOf(g, gang.Requests(d.Members)).Claim,
