@@ -56,7 +56,7 @@ func declaration(name string) *regexp.Regexp {
 func TestTheFilesOfThePageForContributorsHaveWhatItSays(t *testing.T) {
 	sources := sourcesIn(t)
 	page := readFile(t, "../..", "CONTRIBUTING.md")
-	_, page, found := strings.Cut(page, "## Where to change what")
+	_, page, found := strings.Cut(page, "## The two ledgers")
 	require.True(t, found)
 	quoted := regexp.MustCompile("`([^`]+)`")
 	isFile, isName := regexp.MustCompile(`^[\w/-]+(\.go|/[\w-]+)$`), regexp.MustCompile(`^(?:\w+\.)*([A-Za-z]{3,})$`)
