@@ -155,7 +155,7 @@ func parse(args []string) (*options, error) {
 	flags := flag.NewFlagSet("traces", flag.ContinueOnError)
 	flags.BoolVar(&o.quick, "quick", false, "one load, and fewer jobs")
 	flags.IntVar(&o.jobs, "jobs", 0, "jobs of each trace, instead of its own number")
-	flags.StringVar(&o.trace, "trace", "", "a compressed table to replay instead, with the columns submit_s, run_s, gang_size, pod_gpu and queue")
+	flags.StringVar(&o.trace, "trace", "", "a compressed table to replay instead, with the columns submit_s, run_s, gang_size, pod_gpu, queue, and maybe limit_s")
 	flags.IntVar(&o.thin, "thin", 1, "keep one of so many jobs of one CPU or GPU of --trace")
 	flags.DurationVar(&o.from, "from", 0, "leave out the jobs of --trace that were submitted before")
 	flags.IntVar(&o.nodes.Nodes, "nodes", 32, "nodes for --trace")
@@ -248,7 +248,7 @@ func runsOf(o *options) ([]oneRun, error) {
 			if len(stretched) == 0 {
 				continue
 			}
-			for _, rule := range rules {
+			for _, rule := range rulesFor(stretched) {
 				if !strings.Contains(rule.Name, o.rule) || w.many > 0 && load != pictureLoad && !rule.isDrawn() {
 					continue
 				}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/xml"
+	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,7 +34,7 @@ func TestEightNodes(t *testing.T) {
 	gang := 8 // after the eight jobs that run at first
 	require.Equal(t, cluster.Capacity(), jobs[gang].Size())
 	end := map[string]time.Duration{}
-	for _, rule := range rules {
+	for _, rule := range rulesFor(jobs) {
 		ran, err := Replay(t, cluster, jobs, rule)
 		require.NoError(t, err)
 		for i, r := range ran {
@@ -94,7 +96,7 @@ func TestALoopThatIsLeftOutChangesNothing(t *testing.T) {
 	for i := range jobs { // minutes instead of hours
 		jobs[i].Submit, jobs[i].Run = jobs[i].Submit/60, max(jobs[i].Run/60, time.Second)
 	}
-	for _, rule := range rules {
+	for _, rule := range rulesFor(jobs) {
 		without, err := Replay(t, cluster, jobs, rule)
 		require.NoError(t, err)
 		synctest.Test(t, func(*testing.T) {
@@ -227,6 +229,30 @@ func TestThePictureHasABarForEachClassAndRule(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(drawn, ">120m<"))
 	assert.Contains(t, drawn, "2 to 8")
 	require.NoError(t, xml.Unmarshal([]byte(drawn), new(struct{})))
+}
+
+// TestLimitsOfUsersAreEstimates: only a trace that has limits is replayed by them.
+func TestLimitsOfUsersAreEstimates(t *testing.T) {
+	const table = "submit_s,run_s,gang_size,pod_gpu,queue,limit_s\n0,40,1,1,long,60\n1,10,2,1,large,20\n2,10,1,1,fits,50\n3,10,1,1,%s\n"
+	jobs, err := parseTrace(strings.NewReader(fmt.Sprintf(table, "long,70")))
+	require.NoError(t, err)
+	assert.Equal(t, time.Minute, jobs[0].Limit)
+	at := slices.IndexFunc(rulesFor(jobs), func(r Rule) bool { return r.ByLimits })
+	require.GreaterOrEqual(t, at, 0)
+	ran, err := Replay(t, Cluster{Nodes: 2, Each: 1}, jobs, rulesFor(jobs)[at])
+	require.NoError(t, err)
+	assert.Less(t, ran[2].Start, 10*time.Second, "by its limit it ends before the start of the large one")
+	assert.InDelta(t, 40, ran[1].Start.Seconds(), 3, "when the long one ends")
+	assert.Greater(t, ran[3].Start, ran[1].Start, "by its limit it would delay the large one, by its run time it would not")
+
+	jobs, err = parseTrace(strings.NewReader(fmt.Sprintf(table, "unknown,")))
+	require.NoError(t, err)
+	assert.Zero(t, jobs[3].Limit, "some jobs may have none")
+	_, err = parseTrace(strings.NewReader(fmt.Sprintf(table, "wrong,x")))
+	require.ErrorContains(t, err, "row 5: column limit_s")
+	for _, rule := range rulesFor(EightNodes()) {
+		assert.False(t, rule.ByLimits, "none of its jobs has a limit")
+	}
 }
 
 func TestATraceIsReadAndThinned(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
@@ -15,6 +16,8 @@ type Rule struct {
 	Arguments func(*config.CoschedulingArgs)
 	// Estimate is how long a job is said to run; nil for no word.
 	Estimate func(Job) time.Duration
+	// ByLimits: the rule is replayed only for traces that have limits.
+	ByLimits bool
 	// ByHistory has the earlier runs say how long a job runs.
 	ByHistory bool
 }
@@ -29,6 +32,13 @@ var rules = []Rule{
 	{Name: "bypass, bounded", Arguments: func(args *config.CoschedulingArgs) {
 		args.MaxOvertakes, args.MaxOvertakeTime.Duration = 100, 10*time.Minute
 	}},
+	{Name: "EASY by users' limits", ByLimits: true, Estimate: func(j Job) time.Duration { return j.Limit }},
 	{Name: "EASY by history", ByHistory: true},
 	{Name: "EASY, true run times", Estimate: func(j Job) time.Duration { return j.Run }},
+}
+
+// rulesFor are the rules by which jobs are replayed.
+func rulesFor(jobs []Job) []Rule {
+	hasLimits := slices.ContainsFunc(jobs, func(j Job) bool { return j.Limit > 0 })
+	return slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return r.ByLimits && !hasLimits })
 }

@@ -16,6 +16,7 @@ import (
 type Job struct {
 	Submit  time.Duration // since the trace began
 	Run     time.Duration // how long it really runs
+	Limit   time.Duration // how long it may run, as its user said; 0 for no word
 	Members int
 	Each    int    // how much of the cluster's resource a member asks for
 	Queue   string // "" for the only one
@@ -27,8 +28,8 @@ func (j Job) Size() int { return j.Members * j.Each }
 // Work is the job's size times its run time, in seconds.
 func (j Job) Work() float64 { return float64(j.Size()) * j.Run.Seconds() }
 
-// ReadTrace reads the jobs of a compressed table with the columns submit_s, run_s, gang_size, pod_gpu and queue. Others are not needed. A job
-// without GPUs asks for one CPU a member.
+// ReadTrace reads the jobs of a compressed table with the columns submit_s, run_s, gang_size, pod_gpu and queue. Column limit_s may be missing, or
+// be empty for some jobs. Others are not needed. A job without GPUs asks for one CPU a member.
 func ReadTrace(path string) ([]Job, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -90,6 +91,9 @@ func parseJob(header, row []string) (Job, error) {
 		Members: int(number("gang_size")),
 		Each:    max(int(number("pod_gpu")), 1),
 		Queue:   cell("queue"),
+	}
+	if at := slices.Index(header, "limit_s"); at >= 0 && row[at] != "" {
+		job.Limit = time.Duration(number("limit_s") * float64(time.Second))
 	}
 	return job, errors.Join(errs...)
 }
