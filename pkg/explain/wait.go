@@ -129,8 +129,8 @@ func (f *Facts) why(found finding, w *Wait) []string {
 		}
 		lines = append(lines, said+": "+w.Message)
 	}
-	if owed := f.takesNothingBack(w); owed != "" {
-		lines = append(lines, owed)
+	if reason := f.takesNothingBack(w); reason != "" {
+		lines = append(lines, reason)
 	}
 	return lines
 }

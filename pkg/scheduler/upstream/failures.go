@@ -31,7 +31,7 @@ func HandleFailures(sched *scheduler.Scheduler, explainer Explainer, quotaReason
 	sched.FailureHandler = handleFailures(sched.FailureHandler, explainer, quotaReason)
 }
 
-// handleFailures wraps what the scheduler does with a pod that could not be scheduled. For a pod for which the speaker speaks it writes
+// handleFailures wraps what the scheduler does with a pod that could not be scheduled. For a pod that the explainer explains it writes
 // neither an event nor a condition. The condition of a single pod that waits for quota gets the given reason.
 //
 // Why: the scheduler's own condition has the reason Unschedulable. Cluster autoscalers add nodes for it, also where only quota is missing.
