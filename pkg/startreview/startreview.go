@@ -2,7 +2,6 @@
 package startreview
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -33,27 +32,7 @@ const (
 	mostBytes = 64 << 10
 	// mostTasks is how many tasks its Job has. The API server refuses a Job with more.
 	mostTasks = 100
-	// tooLong is in place of a longer object, with its length. It is no JSON, so no object is like it.
-	tooLong = "too long: "
 )
-
-// Shorten drops objects that are too long to be read. Their lengths are kept.
-func Shorten(spec *musterv1alpha1.StartReviewSpec) {
-	for _, raw := range []*[]byte{&spec.Job.Raw, &spec.PodGroup.Raw} {
-		if len(*raw) > mostBytes {
-			*raw = []byte(tooLong + strconv.Itoa(len(*raw)))
-		}
-	}
-}
-
-// lengthOf is how long an object was before it was shortened.
-func lengthOf(raw []byte) int {
-	if length, found := bytes.CutPrefix(raw, []byte(tooLong)); found {
-		n, _ := strconv.Atoi(string(length)) // Shorten wrote it
-		return n
-	}
-	return len(raw)
-}
 
 // Question is a StartReview with its gang.
 type Question struct {
@@ -145,7 +124,7 @@ func Read(review *musterv1alpha1.StartReview, now time.Time, in *Cluster) (*Ques
 
 // decode reads the object of a StartReview, and gives it the place that it would have.
 func decode(review *musterv1alpha1.StartReview, kind string, raw []byte, object metav1.Object) *musterv1alpha1.StartReviewStatus {
-	if n := lengthOf(raw); n > mostBytes {
+	if n := len(raw); n > mostBytes {
 		return InWords(musterv1alpha1.StartRefused, fmt.Sprintf("the %s has %d KiB, and at most %d are answered: leave out scripts and data", kind, n>>10, mostBytes>>10))
 	}
 	if err := json.Unmarshal(raw, object); err != nil {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
@@ -39,8 +40,9 @@ const (
 	keptFor, keptOf, readFor = 10 * time.Minute, 100, time.Minute
 	// openForLong is after how long an answer is late.
 	openForLong = 2 * period
-	// tidyPerSecond bounds the writes that refuse and delete StartReviews.
-	tidyPerSecond = 5
+	// tidyPerSecond bounds the writes that refuse and delete StartReviews. Of many, each look refuses or deletes a part, so that their number is
+	// bounded by how fast they come.
+	tidyPerSecond, tidyPart = 5, 20
 	// systemNamespace has the history of run times, unless the program's service account is in another.
 	systemNamespace = "muster-system"
 	ownNamespace    = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -53,13 +55,12 @@ type reviews struct {
 	tracker  *gangs.Tracker
 	past     func(context.Context) *runtimes.Past
 	tidy     flowcontrol.PassiveRateLimiter
-	written  map[types.UID]bool     // answered, and the informer does not say so yet
 	answered map[string][]time.Time // namespace -> when, in the last minute
 }
 
 func newReviews(client versioned.Interface, tracker *gangs.Tracker, c clock.PassiveClock, store cache.Store, past func(context.Context) *runtimes.Past) *reviews {
 	return &reviews{
-		store: store, client: client, tracker: tracker, past: past, written: map[types.UID]bool{}, answered: map[string][]time.Time{},
+		store: store, client: client, tracker: tracker, past: past, answered: map[string][]time.Time{},
 		tidy: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(tidyPerSecond, tidyPerSecond*int(period/time.Second), c),
 	}
 }
@@ -67,21 +68,14 @@ func newReviews(client versioned.Interface, tracker *gangs.Tracker, c clock.Pass
 // watchReviews follows the StartReviews. Their kind may be missing from the API, and may come later.
 func watchReviews(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) *reviews {
 	informer := musterinformers.NewStartReviewInformer(tracker.Feed.Client, metav1.NamespaceAll, 0, cache.Indexers{})
-	for _, err := range []error{
-		informer.SetTransform(withoutAnswered),
-		informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-			if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-				cache.DefaultWatchErrorHandler(ctx, r, err)
-				return
-			}
-			klog.FromContext(ctx).V(4).Info("StartReviews cannot be read, will try again", "err", err)
-		}),
-	} {
-		if err != nil {
-			klog.FromContext(ctx).Error(err, "StartReviews are not watched, and none is answered")
-			return nil
+	utilruntime.Must(informer.SetTransform(withoutSpec)) // only an informer that runs returns an error
+	utilruntime.Must(informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+			return
 		}
-	}
+		klog.FromContext(ctx).V(4).Info("StartReviews cannot be read, will try again", "err", err)
+	}))
 	go informer.RunWithContext(ctx)
 	namespace := systemNamespace
 	if own, err := os.ReadFile(ownNamespace); err == nil {
@@ -98,16 +92,16 @@ func watchReviews(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker
 	})
 }
 
-// withoutAnswered drops what is not needed of a StartReview.
-func withoutAnswered(object any) (any, error) {
-	if review, ok := object.(*musterv1alpha1.StartReview); ok {
-		review.ManagedFields = nil
-		startreview.Shorten(&review.Spec)
-		if review.Status.Answer != "" {
-			review.Spec = musterv1alpha1.StartReviewSpec{}
-		}
+// withoutSpec keeps little of a StartReview, as a tenant may create very many. Its question is read when it is answered.
+func withoutSpec(object any) (any, error) {
+	review, ok := object.(*musterv1alpha1.StartReview)
+	if !ok {
+		return object, nil
 	}
-	return object, nil
+	kept := &musterv1alpha1.StartReview{Status: musterv1alpha1.StartReviewStatus{Answer: review.Status.Answer}}
+	kept.Namespace, kept.Name, kept.UID = review.Namespace, review.Name, review.UID
+	kept.ResourceVersion, kept.CreationTimestamp = review.ResourceVersion, review.CreationTimestamp
+	return kept, nil
 }
 
 // take returns what the next plan answers, the oldest first, and no more than some. It answers, refuses and deletes what needs no plan.
@@ -131,6 +125,9 @@ func (r *reviews) take(ctx context.Context, now time.Time, leads bool, most int)
 		if in == nil {
 			in = &startreview.Cluster{ClassValue: r.tracker.ClassValue, Queue: r.queue, Past: r.past(ctx)}
 		}
+		if review = r.read(ctx, review); review == nil {
+			continue
+		}
 		r.answered[review.Namespace] = append(r.answered[review.Namespace], now)
 		if ask, status := startreview.Read(review, now, in); status != nil {
 			r.write(ctx, review, status)
@@ -138,13 +135,25 @@ func (r *reviews) take(ctx context.Context, now time.Time, leads bool, most int)
 			asks = append(asks, &question{Question: ask})
 		}
 	}
-	for _, review := range inTurns(over) {
-		if !leads || !r.tidy.TryAccept() {
+	for i, review := range inTurns(over) {
+		if !leads || i >= len(over)/tidyPart && !r.tidy.TryAccept() {
 			break
 		}
 		r.end(ctx, review, now)
 	}
 	return asks
+}
+
+// read reads a StartReview with what it asks. It returns nil for one that is gone or answered, or cannot be read now.
+func (r *reviews) read(ctx context.Context, known *musterv1alpha1.StartReview) *musterv1alpha1.StartReview {
+	review, err := r.client.MusterV1alpha1().StartReviews(known.Namespace).Get(ctx, known.Name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).Error(err, "Reading a StartReview failed, trying again", "startReview", klog.KObj(known))
+	}
+	if err != nil || review.UID != known.UID || review.Status.Answer != "" {
+		return nil
+	}
+	return review
 }
 
 // sort returns the StartReviews without an answer, and the StartReviews to delete, each the oldest first. It forgets answers of more than a minute ago.
@@ -162,7 +171,7 @@ func (r *reviews) sort(now time.Time) (open, over []*musterv1alpha1.StartReview)
 	slices.SortFunc(all, func(a, b *musterv1alpha1.StartReview) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
 	})
-	kept, written := map[string]int{}, map[types.UID]bool{}
+	kept := map[string]int{}
 	for _, review := range all { // the newest first: they are kept
 		if review.Status.Answer != "" {
 			kept[review.Namespace]++
@@ -174,13 +183,10 @@ func (r *reviews) sort(now time.Time) (open, over []*musterv1alpha1.StartReview)
 			if kept[review.Namespace] > keptOf && age >= readFor {
 				over = append(over, review)
 			}
-		case r.written[review.UID]:
-			written[review.UID] = true
 		default:
 			open = append(open, review)
 		}
 	}
-	r.written = written
 	slices.Reverse(open)
 	slices.Reverse(over)
 	return open, over
@@ -238,9 +244,7 @@ func (r *reviews) write(ctx context.Context, review *musterv1alpha1.StartReview,
 		} else {
 			logger.V(4).Info("Answering a StartReview failed, as another replica may lead", "startReview", klog.KObj(review), "err", err)
 		}
-		return
 	}
-	r.written[review.UID] = true
 }
 
 // queue is a queue; nil if it does not exist.
