@@ -117,14 +117,16 @@ func (v *Victims) Claim(preemptor types.UID, victims []types.UID, until time.Tim
 }
 
 // BeginEviction is asked before each eviction of a plan, and says whether it may be made. No gang may be left between one member and its
-// minimum. All victims of a plan that has begun count as gone, and only the victim's own gang is checked. So the plan is carried through, as half
-// of it would be worse. A preemptor may have several plans at once. Upstream tries it again when the last victim of one is seen to go. With
-// force no eviction is refused.
+// minimum. A plan that has begun is carried through, as half of it would be worse. So other gangs are not checked again. A preemptor may have
+// several plans at once. Upstream tries it again when the last victim of one is seen to go. So a victim whose eviction was made may be of an
+// earlier plan, and says nothing about this one. With force no eviction is refused.
 func (v *Victims) BeginEviction(preemptor, victim types.UID, plan []types.UID, force bool) bool {
 	v.t.Lock()
 	defer v.t.Unlock()
 	g, checked := v.t.Members[victim], plan
-	hasBegun := slices.ContainsFunc(plan, func(uid types.UID) bool { return v.claims.Of[uid].By == preemptor && v.claims.Of[uid].Begun })
+	hasBegun := slices.ContainsFunc(plan, func(uid types.UID) bool {
+		return v.claims.Of[uid].Begun && !v.claims.Of[uid].Made && v.claims.Of[uid].By == preemptor
+	})
 	if hasBegun {
 		checked = slices.DeleteFunc(slices.Clone(plan), func(uid types.UID) bool { return v.t.Members[uid] != g })
 	}
@@ -133,7 +135,7 @@ func (v *Victims) BeginEviction(preemptor, victim types.UID, plan []types.UID, f
 	}
 	isNew := force && g != nil && !hasBegun // not all plans that are forced were claimed
 	v.Claim(preemptor, slices.DeleteFunc(slices.Clone(plan), func(uid types.UID) bool {
-		return uid != victim && v.claims.Of[uid].By != preemptor && !isNew // it held nothing in the API, and was given back
+		return uid != victim && v.claims.Of[uid].By != preemptor && !isNew // it was given back, is of no gang, or another's
 	}), v.t.Clock.Now().Add(ClaimFor), true)
 	v.claims.Make(victim)
 	return true
@@ -147,7 +149,8 @@ func (v *Victims) Evicted(pod *corev1.Pod, reason string) {
 	v.t.Metrics.Evictions.WithLabelValues(v.t.Metrics.QueueOf(v.Quota.AccountOfPod(pod)), reason).Inc()
 }
 
-// WholeWithout says whether each gang is whole or gone without a preemptor's victims.
+// WholeWithout says whether each gang is whole or gone without a preemptor's victims. A gang is not gone if another preemptor may still give one
+// of its members up.
 func (v *Victims) WholeWithout(preemptor types.UID, victims []types.UID) bool {
 	remaining := map[*gang.Group]*gang.Remaining{}
 	for _, uid := range victims {
@@ -160,8 +163,8 @@ func (v *Victims) WholeWithout(preemptor types.UID, victims []types.UID) bool {
 		}
 		remaining[g].Remove(m)
 	}
-	for _, rest := range remaining {
-		if !rest.IsWholeOrGone() {
+	for g, rest := range remaining {
+		if !rest.IsWholeOrGone() || !rest.Seated() && v.claims.MayStay(g, preemptor) {
 			return false
 		}
 	}

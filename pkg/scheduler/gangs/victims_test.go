@@ -44,6 +44,8 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	require.Equal(t, 3, held())
 	assert.True(t, tr.Victims.BeginEviction("b", "g1", []types.UID{"g1"}, false), "two are left")
 	assert.False(t, tr.Victims.BeginEviction("c", "g2", []types.UID{"g2"}, false), "one would be left")
+	assert.False(t, tr.Victims.BeginEviction("c", "g2", []types.UID{"g2", "g3"}, false), "g0 would be left if a gives it up")
+	assert.True(t, tr.Victims.BeginEviction("a", "g0", []types.UID{"g0"}, false), "two are left")
 	assert.True(t, tr.Victims.BeginEviction("c", "g2", []types.UID{"g2", "g3"}, false), "none would be left")
 	tr.Victims.DropClaims("b", "g1") // as its eviction has failed
 	tr.Victims.DropClaims("c", "g2", "g3")
@@ -86,6 +88,22 @@ func TestAPlanThatHasBegunIsNotEndedByAnotherGang(t *testing.T) {
 	require.True(t, tr.Victims.BeginEviction("a", "h0", plan, false))
 	assert.True(t, tr.Victims.BeginEviction("a", "h1", plan, false), "h0 would be left alone")
 	assert.False(t, tr.Victims.BeginEviction("a", "g0", plan, false), "one would be left")
+}
+
+// TestWhatIsLeftOfAnEarlierPlanBeginsNoOther: the informer does not show yet that g0 was evicted, and the next plan has it, too.
+func TestWhatIsLeftOfAnEarlierPlanBeginsNoOther(t *testing.T) {
+	tr, _, _ := trackerWithGang(t, 2, 4)
+	tr.SetPodGroup(mustertesting.MakePodGroup("h").UID("h").MinMember(2).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
+	for _, name := range []string{"h0", "h1", "h2"} {
+		tr.SetPod(mustertesting.MakePod(name).UID(name).Group("h").Node("node").Obj())
+	}
+	require.True(t, tr.Victims.BeginEviction("a", "g0", []types.UID{"g0"}, false))
+	tr.Victims.DropClaims("a")
+	plan := []types.UID{"g0", "h0"}
+	tr.Victims.ClaimVictims("a", plan)
+	tr.DeletePod(mustertesting.MakePod("h2").UID("h2").Group("h").Node("node").Obj())
+	assert.False(t, tr.Victims.BeginEviction("a", "g0", plan, false), "h1 would be left alone")
+	assert.False(t, tr.Victims.BeginEviction("a", "h0", plan, false), "the same")
 }
 
 // TestWhatAForcedPlanGaveBackIsNotClaimedAgain when the turn of a pod without a gang comes: such a pod has no claim.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,7 @@ type Claim struct {
 	By    types.UID
 	Of    *gang.Group // that it is a member of
 	Until time.Time
-	Begun bool // an eviction of the preemptor's may have been carried out
+	Begun bool // the preemptor's plan, or what its seat takes of this gang, has begun
 	Made  bool // the pod's own eviction goes on, or the API server has taken it. The informer has yet to show it
 }
 
@@ -41,6 +42,14 @@ func (c *Claims) Holding(g *gang.Group, but types.UID) []*gang.Member {
 func (c *Claims) Claimed(uid, but types.UID) bool {
 	own, ok := c.Of[uid]
 	return ok && (own.By != but || own.Begun || own.Made) && c.clock.Now().Before(own.Until)
+}
+
+// MayStay says whether a member of a gang may stay though it counts as gone for a preemptor. Another one is about to have it evicted.
+func (c *Claims) MayStay(g *gang.Group, but types.UID) bool {
+	return c.OnGang[g] > 0 && slices.ContainsFunc(g.Members(), func(m *gang.Member) bool {
+		own := c.Of[m.UID]
+		return own.By != but && !own.Begun && !own.Made && c.Claimed(m.UID, but) && g.Counts(m) && m.State.Holds()
+	})
 }
 
 // Make notes that a pod is evicted now, if it is claimed.

@@ -331,6 +331,19 @@ func TestAPlanBeginsWithItsFirstVictim(t *testing.T) {
 	assert.Equal(t, types.UID("urgent"), e.tracker.Claims.Of["g0"].By)
 }
 
+// TestAPlanThatFailsClaimsNothing: upstream evicts no more of it. If the rest counted as gone, another could take all but that.
+func TestAPlanThatFailsClaimsNothing(t *testing.T) {
+	e := newEviction()
+	e.err = errors.New("the API server is away")
+	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Obj())
+	e.add(boundMember("g0"), boundMember("g1"), boundMember("g2"))
+	plan := []*corev1.Pod{mustertesting.MakePod("single").UID("single").Node(nodeName(0)).Obj(), e.pods[0]}
+	e.tracker.Victims.ClaimVictims("urgent", uids(plan))
+	require.ErrorIs(t, e.run(10, plan, plan[0]), e.err)
+	assert.Empty(t, e.tracker.Claims.Of)
+	assert.False(t, e.tracker.Victims.BeginEviction("rival", "g1", []types.UID{"g1", "g2"}, false), "g0 would be left")
+}
+
 // TestAPlanThatIsOverClaimsNothing: its victims held nothing in the API. Their gang is as large as before when it is placed again.
 func TestAPlanThatIsOverClaimsNothing(t *testing.T) {
 	e := newEviction()

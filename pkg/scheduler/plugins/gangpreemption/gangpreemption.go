@@ -168,6 +168,9 @@ func (p *GangPreemption) evictWith(evict upstream.EvictFunc) upstream.EvictFunc 
 			p.tracker.Evictions.Begin(preemptor.UID(), candidate.Name(), victim) // before, as the preemptor may be bound at once
 		}
 		inMemory, err := evict(ctx, candidate, preemptor, victim, plugin)
+		if err != nil {
+			p.tracker.Victims.DropClaims(preemptor.UID()) // upstream leaves the rest of the plan
+		}
 		if err == nil && !inMemory {
 			p.tracker.Victims.Evicted(victim, gangmetrics.Preempted)
 		} else {
