@@ -66,7 +66,7 @@ func (t *store) setMember(g *gang.Group, old, m *gang.Member) gang.Effects {
 		return e
 	}
 	switch {
-	case g.Attempt != nil && (g.Version() != incarnation || !g.Counts(m) && g.IsInAttempt(m) || !g.SeatedWith(g.ToCome())):
+	case g.Attempt != nil && (g.Version() != incarnation || !g.Counts(m) && g.IsInAttempt(m) || takesSeat(g, old, m) && !g.SeatedWith(g.ToCome())):
 		e.Add(t.RollBack(g, ""))
 	case g.Attempt != nil && m.State == gang.Bound: // though the answer to the binding said that it was not, or by another scheduler
 		e.Add(t.took(g, m))
@@ -80,6 +80,11 @@ func (t *store) setMember(g *gang.Group, old, m *gang.Member) gang.Effects {
 	}
 	t.Metrics.ReachBinding(g, t.Clock.Now())
 	return e
+}
+
+// takesSeat says whether a change of a member may leave its gang with fewer seats. Only then all members are counted, as there may be very many.
+func takesSeat(g *gang.Group, old, m *gang.Member) bool {
+	return !g.Counts(m) || old != nil && (old.Task != m.Task || old.State.Holds() && !m.State.Holds())
 }
 
 // podChanged handles a change of a pod that does not matter to its gang.
