@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -123,12 +124,8 @@ func (d *domains) best(inside int) (best map[int]bestOf, could []int) {
 // targets are the domains in which room may be reserved, the best first. The domain with reserved room is the only one. It is
 // the last one if the gang is to have other places. The others are sorted by the places that they lack. No domain is inside one before it.
 func (d *domains) targets(could []int) (targets []int) {
-	var reserved []string
-	for _, node := range d.problem.Reserved {
-		reserved = append(reserved, node)
-	}
 	last := -1
-	if at := d.topology.Tree.CommonDomain(reserved); at >= 0 {
+	if at := d.topology.Tree.CommonDomain(slices.Collect(maps.Values(d.problem.Reserved))); at >= 0 {
 		last = slices.IndexFunc(could, func(domain int) bool { return d.topology.Tree.Contains(domain, at) })
 	}
 	if last >= 0 && !d.problem.Renew {

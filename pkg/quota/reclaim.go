@@ -273,7 +273,7 @@ func withoutUser(path []*queue) []*queue {
 // sideOf is the part of a path below the other path.
 func sideOf(path, other []*queue) []*queue {
 	for i, node := range path {
-		if contains(other, node) {
+		if slices.Contains(other, node) {
 			return path[:i]
 		}
 	}

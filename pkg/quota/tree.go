@@ -371,7 +371,7 @@ func (t *Tree) Path(name string) []string {
 func (t *Tree) Below(name string) []string {
 	top := t.find(name)
 	return slices.DeleteFunc(t.Names(), func(other string) bool {
-		return IsUser(other) || other != name && !contains(t.path(t.find(other)), top)
+		return IsUser(other) || other != name && !slices.Contains(t.path(t.find(other)), top)
 	})
 }
 
@@ -445,22 +445,13 @@ func (t *Tree) path(q *queue) []*queue {
 			parent = queue
 		}
 		next, ok := t.queues[parent]
-		if !ok || !next.known && next != root || contains(path, next) {
+		if !ok || !next.known && next != root || slices.Contains(path, next) {
 			next = root
 		}
 		path = append(path, next)
 		q = next
 	}
 	return path
-}
-
-func contains(path []*queue, q *queue) bool {
-	for _, node := range path {
-		if node == q {
-			return true
-		}
-	}
-	return false
 }
 
 // rebuild sums the totals anew after an edge has moved.

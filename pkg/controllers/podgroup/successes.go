@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -88,12 +89,7 @@ func (r *success) forgetGone(pods []*corev1.Pod) {
 
 // hasUnfinished says whether a member is still to run or running, and not about to go.
 func hasUnfinished(pods []*corev1.Pod) bool {
-	for _, pod := range pods {
-		if !gang.IsFinished(pod) && pod.DeletionTimestamp == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !gang.IsFinished(pod) && pod.DeletionTimestamp == nil })
 }
 
 // of is the record of a PodGroup. The lock is held.

@@ -4,6 +4,7 @@ package usage
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/muster-sched/muster/pkg/admission"
@@ -102,12 +103,7 @@ func (t *Tracker) Ledger() *ledger.Ledger { return t.ledger }
 
 // HasSynced says whether all objects that existed at the start are booked.
 func (t *Tracker) HasSynced() bool {
-	for _, synced := range t.synced {
-		if !synced() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(t.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
 // Watch adds a watcher. It must be called before the informers start.

@@ -2,6 +2,7 @@ package coscheduling
 
 import (
 	"cmp"
+	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,10 +61,7 @@ func roomBy(oldObj, newObj any) (r room, known bool) {
 
 // isBeingResized says whether a pod may hold more than its spec says.
 func isBeingResized(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodResizePending || condition.Type == corev1.PodResizeInProgress {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.PodResizePending || condition.Type == corev1.PodResizeInProgress
+	})
 }
