@@ -37,9 +37,9 @@ func TestEightNodesAGangAndAStreamOfSmallJobs(t *testing.T) {
 		s.CreateJob(job(fmt.Sprint("small-", i), 1, 4*time.Second))
 	}
 
-	s.Soon("the gang says when it starts", func() bool { return !firstExpected(s, "wide").IsZero() }, func() any { return s.Log.Job(wide) })
-	if said := s.Log.Job(wide); len(s.Log.Pods(s.In(harness.Of("wide"), harness.Bound))) == 0 {
-		assert.Contains(t, said.Message, text.StartsAbout)
+	s.Soon("the gang says when it starts", func() bool { return !firstExpected(s, "wide").ExpectedStart.IsZero() }, func() any { return s.Log.Job(wide) })
+	if now := s.Log.Job(wide); len(s.Log.Pods(s.In(harness.Of("wide"), harness.Bound))) == 0 {
+		assert.Contains(t, now.Message, text.StartsAbout)
 	}
 	s.Pods(nodes, "the gang starts", s.In(harness.Of("wide"), harness.Bound))
 	s.WholeGangs(s.Namespace, window)
@@ -49,17 +49,20 @@ func TestEightNodesAGangAndAStreamOfSmallJobs(t *testing.T) {
 	before := s.Log.Pods(s.In(isSmall, harness.Bound, func(p watchlog.Pod) bool { return p.Bound.Before(first) }))
 	assert.NotEmpty(t, before, "small Jobs run in the holes")
 	assert.Less(t, len(before), smalls, "they do not hold the gang up")
+	said := firstExpected(s, "wide")
+	assert.Less(t, said.Time, first, "it says so while it waits")
+	assert.WithinDuration(t, said.ExpectedStart, first, 3*spare, "all Jobs are expected to run for longer than they do")
 	t.Logf("%d of %d small Jobs started before the gang; it was expected %s after it came, and started %s after that",
-		len(before), smalls, firstExpected(s, "wide").Sub(s.Log.JobStates(wide)[0].Time).Round(time.Second), first.Sub(firstExpected(s, "wide")).Round(time.Second))
+		len(before), smalls, said.ExpectedStart.Sub(s.Log.JobStates(wide)[0].Time).Round(time.Second), first.Sub(said.ExpectedStart).Round(time.Second))
 	s.Soon("the gang has no expected start any more", func() bool { return s.Log.Job(wide).ExpectedStart.IsZero() }, func() any { return s.Log.Job(wide) })
 }
 
-// firstExpected is the first start that a Job was expected to have; zero for none.
-func firstExpected(s *harness.Story, name string) time.Time {
+// firstExpected is the first state of a Job with an expected start; zero for none.
+func firstExpected(s *harness.Story, name string) watchlog.JobState {
 	for _, state := range s.Log.JobStates(s.Name(name)) {
 		if !state.ExpectedStart.IsZero() {
-			return state.ExpectedStart
+			return state
 		}
 	}
-	return time.Time{}
+	return watchlog.JobState{}
 }
