@@ -73,6 +73,7 @@ var usedElsewhere = map[string][]string{
 	},
 	"questions when a Job would start; test/e2e/cli": {
 		`ClusterRole "muster-scheduler": delete startreviews.muster.sh`,
+		`ClusterRole "muster-scheduler": get startreviews.muster.sh`,
 		`ClusterRole "muster-scheduler": patch startreviews/status.muster.sh`,
 		`Role "muster-scheduler": get configmaps`,
 	},

@@ -19,8 +19,9 @@ import (
 	"github.com/muster-sched/muster/pkg/topology"
 )
 
+// Values of labels. First come results of a decision and of the attempt after it, then results of a search for victims. Events have the
+// reasons of evictions, too. Levels of a decision say how far its search went.
 const (
-	// Results of a decision, and of the attempt after it.
 	ResultAdmitted   = "admitted"
 	ResultNoRoom     = "no_room"
 	ResultNoQuota    = "no_quota"
@@ -29,17 +30,14 @@ const (
 	ResultSeated     = "seated"
 	ResultRolledBack = "rolled_back"
 
-	// Results of a search for victims.
 	ResultFound   = "found"
 	ResultNothing = "nothing"
 
-	// Reasons of evictions, for events and metrics.
 	Reclaimed       = "Reclaimed" // for another queue that is below its share
 	Preempted       = "Preempted" // for a higher priority
 	AboveCapability = "AboveCapability"
 	BelowMinimum    = "BelowMinimum"
 
-	// Levels of a decision: how far the search went.
 	LevelQuota = "quota" // the queue had no room
 	LevelNone  = "none"  // there are no places
 	LevelSome  = "some"  // no places were found, but there may be some: the gang is tried

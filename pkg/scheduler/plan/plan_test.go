@@ -186,17 +186,17 @@ func TestWhatAPlanSays(t *testing.T) {
 func TestWaitingGangsAreCounted(t *testing.T) {
 	w := newWorld(t)
 	metrics.NewKubeRegistry().MustRegister(w.tr.Metrics.PlanGangs) // else it counts nothing
-	planned := func() float64 {
+	planned := func() int {
 		w.look(t)
 		planned, err := testutil.GetGaugeMetricValue(w.tr.Metrics.PlanGangs)
 		require.NoError(t, err)
-		return planned
+		return int(planned)
 	}
 	first := w.create(t, jobOf(1).UID("first").Obj())
-	assert.EqualValues(t, 1, planned())
+	assert.Equal(t, 1, planned())
 	w.ask(t, "team", "one", jobOf(1).Obj())
 	w.ask(t, "team", "two", jobOf(1).Obj())
-	assert.EqualValues(t, 1, planned())
+	assert.Equal(t, 1, planned())
 	assert.Equal(t, 2, w.count(t, "team", musterv1alpha1.StartsLater))
 
 	w.clock.Step(time.Second)
@@ -206,7 +206,7 @@ func TestWaitingGangsAreCounted(t *testing.T) {
 	}
 	w.clock.Step(time.Second)
 	w.ask(t, "team", "three", jobOf(1).Obj())
-	assert.EqualValues(t, mostGangs, planned())
+	assert.Equal(t, mostGangs, planned())
 	assert.Equal(t, 1, w.count(t, "team", musterv1alpha1.StartUnknown))
 
 	w.tr.DeletePodGroup(first)
