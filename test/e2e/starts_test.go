@@ -51,7 +51,6 @@ func TestEightNodesAGangAndAStreamOfSmallJobs(t *testing.T) {
 	assert.Less(t, len(before), smalls, "they do not hold the gang up")
 	said := firstExpected(s, "wide")
 	assert.Less(t, said.Time, first, "it says so while it waits")
-	assert.WithinDuration(t, said.ExpectedStart, first, 3*spare, "all Jobs are expected to run for longer than they do")
 	t.Logf("%d of %d small Jobs started before the gang; it was expected %s after it came, and started %s after that",
 		len(before), smalls, said.ExpectedStart.Sub(s.Log.JobStates(wide)[0].Time).Round(time.Second), first.Sub(said.ExpectedStart).Round(time.Second))
 	s.Soon("the gang has no expected start any more", func() bool { return s.Log.Job(wide).ExpectedStart.IsZero() }, func() any { return s.Log.Job(wide) })
