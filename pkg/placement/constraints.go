@@ -2,6 +2,7 @@ package placement
 
 import (
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -166,7 +167,7 @@ func maxPerNode(pod *corev1.Pod, namespace func() labels.Set) int {
 func MaxPerNode(pod *corev1.Pod) int { return maxPerNode(pod, func() labels.Set { return nil }) }
 
 // hostPorts are the ports of the node that a pod takes for as long as it runs. Sidecars are init containers that are always restarted.
-func hostPorts(pod *corev1.Pod) (ports []int32) {
+func hostPorts(pod *corev1.Pod) (ports []string) {
 	containers := slices.Clone(pod.Spec.Containers)
 	for _, container := range pod.Spec.InitContainers {
 		if container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways {
@@ -176,7 +177,7 @@ func hostPorts(pod *corev1.Pod) (ports []int32) {
 	for _, container := range containers {
 		for _, port := range container.Ports {
 			if port.HostPort > 0 {
-				ports = append(ports, port.HostPort)
+				ports = append(ports, strconv.Itoa(int(port.HostPort)))
 			}
 		}
 	}

@@ -60,10 +60,7 @@ func (o *outcome) refusals(demand int) string {
 
 // needsOwnNode says why a pod keeps pods of its class off its node.
 func needsOwnNode(pod *corev1.Pod) string {
-	var ports []string
-	for _, port := range hostPorts(pod) {
-		ports = append(ports, fmt.Sprint(port))
-	}
+	ports := hostPorts(pod)
 	switch len(ports) {
 	case 0:
 		return "anti-affinity allows one of these pods on a node"

@@ -66,8 +66,8 @@ type Place struct {
 }
 
 // Pack finds places for the pods of some demands, the largest first. Placing pods of different sizes is hard in general (bin packing), so
-// two orders of the nodes are tried. One has the tightest first, which keeps large gaps whole, the other the roomiest first. For a single
-// demand the answer is exact.
+// two orders of the nodes are tried. One has the tightest first, which keeps large gaps whole, the other the roomiest first. At last the smallest
+// demand is first, as a larger one may have taken its only place. For a single demand the answer is exact.
 func Pack(demands []Demand, nodes []Node, fits Fits) Packing {
 	fits = cached(fits, len(nodes))
 	order := bySize(demands, nodes)
@@ -78,9 +78,14 @@ func Pack(demands []Demand, nodes []Node, fits Fits) Packing {
 	if other := packInOrder(demands, nodes, fits, order, false); other.Feasibility == Possible || sum(other.Placed) > sum(best.Placed) {
 		best = other
 	}
-	if best.Feasibility != Possible && possibleAlone(demands, nodes, fits) {
-		best.Feasibility = Uncertain
+	if best.Feasibility == Possible || !possibleAlone(demands, nodes, fits) {
+		return best
 	}
+	slices.Reverse(order)
+	if other := packInOrder(demands, nodes, fits, order, true); other.Feasibility == Possible {
+		return other
+	}
+	best.Feasibility = Uncertain
 	return best
 }
 

@@ -51,6 +51,10 @@ func TestPack(t *testing.T) {
 			[]Demand{{resources.List{corev1.ResourceCPU: 6, corev1.ResourceMemory: 1}, 1, 0}, {cpu(5), 2, 0}},
 			[]Node{{Free: resources.List{corev1.ResourceCPU: 8, corev1.ResourceMemory: 1}}, {Free: resources.List{corev1.ResourceCPU: 9, corev1.ResourceMemory: -5}}},
 			anywhere, Uncertain, nil},
+		"the largest takes no place that is another's only one": {
+			[]Demand{{resources.List{corev1.ResourceCPU: 4, corev1.ResourceMemory: 1}, 1, 0}, {resources.List{corev1.ResourceCPU: 1, corev1.ResourceMemory: 2}, 1, 0}},
+			[]Node{{Free: resources.List{corev1.ResourceCPU: 4, corev1.ResourceMemory: 4}}, {Free: resources.List{corev1.ResourceCPU: 4, corev1.ResourceMemory: 1}}},
+			anywhere, Possible, []int{1, 1}},
 		"the sum is just enough": {[]Demand{{cpu(6), 1, 0}, {cpu(5), 2, 0}}, nodes(8, 8), anywhere, Uncertain, nil},
 	}
 	for name, test := range tests {

@@ -123,7 +123,10 @@ func (r *reviews) take(ctx context.Context, now time.Time, leads bool, most int)
 			continue
 		}
 		if in == nil {
-			in = &startreview.Cluster{ClassValue: r.tracker.ClassValue, Queue: r.queue, Past: r.past(ctx)}
+			in = &startreview.Cluster{ClassValue: r.tracker.ClassValue, Past: r.past(ctx), Queue: func(name string) *schedulingv1beta1.Queue {
+				queue, _ := r.tracker.Feed.Queues.Get(name) // nil for none: a lister has no other error
+				return queue
+			}}
 		}
 		if review = r.read(ctx, review); review == nil {
 			continue
@@ -245,10 +248,4 @@ func (r *reviews) write(ctx context.Context, review *musterv1alpha1.StartReview,
 			logger.V(4).Info("Answering a StartReview failed, as another replica may lead", "startReview", klog.KObj(review), "err", err)
 		}
 	}
-}
-
-// queue is a queue; nil if it does not exist.
-func (r *reviews) queue(name string) *schedulingv1beta1.Queue {
-	queue, _ := r.tracker.Feed.Queues.Get(name) // a lister has no other error
-	return queue
 }
