@@ -114,22 +114,27 @@ func (r *reviews) take(ctx context.Context, now time.Time, leads bool, most int)
 	}
 	open, over := r.sort(now)
 	var in *startreview.Cluster
-	for _, review := range open {
-		if len(asks) == most || !leads && now.Sub(review.CreationTimestamp.Time) < openForLong {
+	for _, known := range open {
+		if len(asks) == most || !leads && now.Sub(known.CreationTimestamp.Time) < openForLong {
 			break
 		}
-		if len(r.answered[review.Namespace]) >= answersOfMinute {
-			over = append(over, review)
+		if len(r.answered[known.Namespace]) >= answersOfMinute {
+			over = append(over, known)
 			continue
+		}
+		review, err := r.client.MusterV1alpha1().StartReviews(known.Namespace).Get(ctx, known.Name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			klog.FromContext(ctx).Error(err, "Reading a StartReview failed, trying again", "startReview", klog.KObj(known))
+			break
+		}
+		if err != nil || review.UID != known.UID || review.Status.Answer != "" {
+			continue // it is gone or answered, and the informer does not say so yet
 		}
 		if in == nil {
 			in = &startreview.Cluster{ClassValue: r.tracker.ClassValue, Past: r.past(ctx), Queue: func(name string) *schedulingv1beta1.Queue {
 				queue, _ := r.tracker.Feed.Queues.Get(name) // nil for none: a lister has no other error
 				return queue
 			}}
-		}
-		if review = r.read(ctx, review); review == nil {
-			continue
 		}
 		r.answered[review.Namespace] = append(r.answered[review.Namespace], now)
 		if ask, status := startreview.Read(review, now, in); status != nil {
@@ -145,18 +150,6 @@ func (r *reviews) take(ctx context.Context, now time.Time, leads bool, most int)
 		r.end(ctx, review, now)
 	}
 	return asks
-}
-
-// read reads a StartReview with what it asks. It returns nil for one that is gone or answered, or cannot be read now.
-func (r *reviews) read(ctx context.Context, known *musterv1alpha1.StartReview) *musterv1alpha1.StartReview {
-	review, err := r.client.MusterV1alpha1().StartReviews(known.Namespace).Get(ctx, known.Name, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		klog.FromContext(ctx).Error(err, "Reading a StartReview failed, trying again", "startReview", klog.KObj(known))
-	}
-	if err != nil || review.UID != known.UID || review.Status.Answer != "" {
-		return nil
-	}
-	return review
 }
 
 // sort returns the StartReviews without an answer, and the StartReviews to delete, each the oldest first. It forgets answers of more than a minute ago.

@@ -549,13 +549,16 @@ func TestTheInformerKeepsNothingLong(t *testing.T) {
 // TestAReviewIsReadWhenItIsAnswered: by then it may be deleted, be another one, or have its answer. One that cannot be read is answered later.
 func TestAReviewIsReadWhenItIsAnswered(t *testing.T) {
 	w := newWorld(t)
-	broken := true
+	broken, gets := true, 0
 	w.client.PrependReactor("get", "startreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		gets++
 		return broken, nil, errors.New("no connection")
 	})
 	w.ask(t, "team", "asks", jobOf(1).Obj())
+	w.ask(t, "other", "asks", jobOf(1).Obj())
 	w.look(t)
 	assert.Zero(t, w.count(t, "team", musterv1alpha1.StartsLater))
+	assert.Equal(t, 1, gets, "the others cannot be read, either")
 	broken = false
 	w.clock.Step(period)
 	w.look(t)
